@@ -57,6 +57,8 @@ class Absent(StrEnum):
     NO_KEYS = "the server does not advertise idempotency keys"
     NO_ETAG = "the server sends no ETag"
     NO_PAGES = "the server does not split its lists into pages"
+    NO_CREDENTIALS = "the server gives no credentials for its store"
+    NO_LOGIN = "no credentials were given for the server"
     NOT_OURS = "icequake does not run the server"
     NO_DATABASE = "icequake cannot hold the server's commits before its database"
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+from pyiceberg.io import load_file_io
+from pyiceberg.schema import Schema
 
 from checkers.certificate import Absent
 from compose.objectstore import ObjectStore
 from compose.processes.ports import LOOPBACK
 from harness.certify.exchanges import NotApplicable
+from harness.certify.scan import write_scan
 from harness.run.bench import Bench
 from nemesis.faults.fault import Fault
 
@@ -58,6 +62,9 @@ class ServerControl(Protocol):
     def has(self, location: str) -> bool:
         """Whether a file is in the store."""
 
+    def write_scan(self, schema: Mapping[str, Any], snapshot: Mapping[str, Any], files: Iterable[str]) -> None:
+        """Write the manifest list of a snapshot, so that these are its data files."""
+
 
 class StackControl:
     """The server of a catalog of the library, which a bench has started.
@@ -72,6 +79,12 @@ class StackControl:
         self._numbers = itertools.count()
         self._server = next(s for s in bench.groups[0].services.values() if s.role == "catalog")
         e = bench.endpoints
+        self._keys = {
+            "s3.endpoint": e.s3,
+            "s3.region": e.region,
+            "s3.access-key-id": e.access_key,
+            "s3.secret-access-key": e.secret_key,
+        }
         self._store = ObjectStore(endpoint=e.s3, access_key=e.access_key, secret_key=e.secret_key, region=e.region)
 
     @contextlib.contextmanager
@@ -105,3 +118,7 @@ class StackControl:
     def has(self, location: str) -> bool:
         """See :meth:`ServerControl.has`."""
         return self._store.exists(location)
+
+    def write_scan(self, schema: Mapping[str, Any], snapshot: Mapping[str, Any], files: Iterable[str]) -> None:
+        """See :meth:`ServerControl.write_scan`."""
+        write_scan(load_file_io(self._keys, snapshot["manifest-list"]), Schema.model_validate(schema), snapshot, files)

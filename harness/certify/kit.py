@@ -9,8 +9,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 from checkers.certificate import Absent, Exchange
 from harness.certify import rest
@@ -223,6 +224,26 @@ class Kit:
             finally:
                 held.release()
             acting.result()
+
+    @contextlib.contextmanager
+    def twin(self) -> Iterator[Callable[..., Exchange]]:
+        """What sends requests to another server on the same database. Raises NotApplicable: icequake does not run the server."""
+        with self.control.twin() as address:
+            other = urlsplit(self.server.uri)._replace(netloc=address).geturl()
+            yield replace(self.server, uri=other).client(self._heard)
+
+    @contextlib.contextmanager
+    def late(self, table: KitTable, label: str, *parts: Mapping[str, Any]) -> Iterator[None]:
+        """Begin to send a commit; the block runs before its last byte arrives."""
+        body = rest.LateBody()
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self.send, label, "POST", table.path, rest.commit(*parts), late=body)
+            try:
+                while not body.begun.wait(0.05) and not sending.done():
+                    pass
+                yield
+            finally:
+                body.arrive()
 
     # --- at once --------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,6 +17,37 @@ TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""
 MOST_OF_AN_ANSWER = 4000
 """Characters of an answer that is no JSON are kept: enough of an HTML page of an error."""
+
+
+class LateBody:
+    """The body of a request whose last byte waits, so that the request arrives long after it was begun.
+
+    Attributes:
+        begun: set when all but the last byte is sent.
+    """
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self._arrives = threading.Event()
+        self._data = b""
+
+    def of(self, text: str) -> LateBody:
+        """This body with a text."""
+        self._data = text.encode()
+        return self
+
+    def arrive(self) -> None:
+        """Send the last byte."""
+        self._arrives.set()
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._data[:-1]
+        self.begun.set()
+        self._arrives.wait(TIMEOUT_S)
+        yield self._data[-1:]
 
 
 class RestClient:
@@ -45,12 +76,14 @@ class RestClient:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         raw: str | None = None,
+        late: LateBody | None = None,
     ) -> Exchange:
         """Send one request; an answer that does not come is an exchange with status 0.
 
         Args:
             path: behind ``/v1/{prefix}/``; with a leading slash: behind the server's address.
             raw: sent instead of ``body`` as JSON.
+            late: says when the last byte is sent.
         """
         whole = path if path.startswith("/") else f"/v1/{self.prefix}{path}"
         whole += f"?{urlencode(query)}" if query else ""
@@ -58,7 +91,12 @@ class RestClient:
         given = {**self.headers, **({} if data is None else {"Content-Type": "application/json"}), **(headers or {})}
         try:
             answer = self._session.request(
-                method, self.uri + whole, data=data, headers=given, timeout=TIMEOUT_S, allow_redirects=False
+                method,
+                self.uri + whole,
+                data=data if late is None or data is None else late.of(data),
+                headers=given,
+                timeout=TIMEOUT_S,
+                allow_redirects=False,
             )
         except requests.RequestException as e:
             found = Exchange(label, method, whole, body if raw is None else raw, 0, text=described(e)[1])

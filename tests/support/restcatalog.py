@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +35,9 @@ ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}",
     "POST /v1/{prefix}/namespaces/{namespace}/register",
     "POST /v1/{prefix}/tables/rename",
     "POST /v1/{prefix}/transactions/commit",
@@ -103,6 +106,7 @@ class Catalog:
     """
 
     page = 7
+    token: str | None = None
 
     def __init__(self) -> None:
         self.changed_here = threading.Condition()
@@ -115,6 +119,8 @@ class Catalog:
         self.keys: dict[str, tuple[Any, Reply]] = {}
         self.halts: list[Halt] = []
         self.dead = False
+        self.scans: dict[str, list[str]] = {}
+        self.under_way: set[str] = set()
 
     # --- requests -------------------------------------------------------------------------------------------------------
 
@@ -125,18 +131,27 @@ class Catalog:
                 raise Dead
             return self.answered(method, path, query, headers, data)
 
+    def begins(self, method: str) -> None:
+        """The head of a request has come, and its body may be late."""
+
     def answered(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
         try:
             body = json.loads(data) if data else None
         except ValueError:
             return self.error(bad("the body is no JSON"))
         try:
+            if self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
+                return self.denied(method, path, query, {**headers, "authorization": f"Bearer {self.token}"}, data)
             act = partial(self.route, method, path, query, headers, body)
             return self.with_key(headers.get("idempotency-key"), (method, path, data), act)
         except Refused as e:
             return self.error(e)
         except (KeyError, TypeError) as e:
             return self.error(bad(f"the body lacks {e}"))
+
+    def denied(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        """The answer to a request without the token; ``headers`` have it."""
+        raise Refused(401, "NotAuthorizedException", "the token is not valid")
 
     def gap(self) -> bool:
         """Let others in, as a server does that checks and writes in two steps, until one comes as far, or for a moment; whether one did."""
@@ -155,17 +170,32 @@ class Catalog:
     def with_key(self, key: str | None, asked: Any, act: Callable[[], Reply]) -> Reply:
         if key is None:
             return act()
+        if key in self.under_way:
+            self.repeated(key)
         if key in self.keys:
             before, reply = self.keys[key]
             if before != asked:
                 raise Refused(422, "UnprocessableEntityException", "the key was used for another request")
             return reply
+        self.under_way.add(key)
         try:
             reply = act()
         except Refused as e:
             reply = self.error(e)
-        self.keys[key] = (asked, reply)
+        finally:
+            self.under_way.discard(key)
+            self.changed_here.notify_all()
+        if self.keeps(reply):
+            self.keys[key] = (asked, reply)
         return reply
+
+    def repeated(self, key: str) -> None:
+        """A request comes again while the first one is under way."""
+        self.changed_here.wait_for(lambda: key not in self.under_way, HALT_S)
+
+    def keeps(self, reply: Reply) -> bool:
+        """Whether a key's answer is kept."""
+        return reply.status < 500
 
     def config(self) -> Json:
         return {"defaults": {}, "overrides": {}, "endpoints": list(ENDPOINTS), "idempotency-key-lifetime": "PT30M"}
@@ -197,6 +227,12 @@ class Catalog:
                 return self.commit((space, name), body)
             case "DELETE", ["namespaces", space, "tables", name]:
                 return self.drop((space, name), query.get("purgeRequested") == "true")
+            case "GET", ["namespaces", space, "tables", name, "credentials"]:
+                return self.credentials((space, name))
+            case "POST", ["namespaces", space, "tables", name, "plan"]:
+                return self.plan((space, name), body["snapshot-id"])
+            case "GET", ["namespaces", _, "tables", _, "plan", plan]:
+                return self.planned(plan)
             case "POST", ["tables", "rename"]:
                 return self.rename(key_of(body["source"]), key_of(body["destination"]))
             case "POST", ["transactions", "commit"]:
@@ -323,6 +359,20 @@ class Catalog:
             return Reply(304, None, found.headers)
         return found
 
+    def credentials(self, key: tuple[str, str]) -> Reply:
+        config = {"s3.session-token": "t", "s3.session-token-expires-at-ms": str(now() + 60_000)}
+        return Reply(200, {"storage-credentials": [{"prefix": str(self.table(key)["location"]), "config": config}]})
+
+    def plan(self, key: tuple[str, str], snapshot: int) -> Reply:
+        found = [s for s in self.table(key)["snapshots"] if s["snapshot-id"] == snapshot]
+        if not found:
+            raise Refused(404, "NotFoundException", f"there is no snapshot {snapshot}")
+        tasks = [{"data-file": {"file-path": f}} for f in self.scans[found[0]["manifest-list"]]]
+        return Reply(200, {"status": "completed", "file-scan-tasks": tasks})
+
+    def planned(self, plan: str) -> Reply:
+        raise Refused(404, "NoSuchPlanIdException", plan)
+
     def drop(self, key: tuple[str, str], purge: bool) -> Reply:
         self.table(key)
         if purge:
@@ -351,6 +401,9 @@ class Catalog:
     def commit(self, key: tuple[str, str], body: Json) -> Reply:
         halt = self.halts.pop(0) if self.halts else None
         metadata = self.changed(key, body)
+        if halt is not None and halt.verb == "reject":
+            self.halted(halt)
+            raise Refused(500, "InternalServerError", "the database made nothing of it")
         if halt is not None and halt.verb is None:
             self.halted(halt)
             metadata = self.checked(key, body, metadata)
@@ -527,6 +580,9 @@ class CatalogControl:
     def has(self, location: str) -> bool:
         return location in self.catalog.files
 
+    def write_scan(self, schema: Mapping[str, Any], snapshot: Mapping[str, Any], files: Iterable[str]) -> None:
+        self.catalog.scans[snapshot["manifest-list"]] = [*files]
+
 
 def key_of(identifier: Json) -> tuple[str, str]:
     return identifier["namespace"][0], identifier["name"]
@@ -540,7 +596,8 @@ def now() -> int:
 def described(catalog: Catalog) -> Iterator[ServerDescription]:
     """A server of this catalog that icequake runs."""
     with serving(catalog) as uri:
-        server = ServerDescription.reached(uri, {})
+        catalog.token = "right"
+        server = ServerDescription.reached(uri, {"Authorization": f"Bearer {catalog.token}"})
         server.control = CatalogControl(catalog)
         yield server
 
@@ -557,6 +614,7 @@ def serving(catalog: Catalog) -> Iterator[str]:
         def handle_one(self) -> None:
             url = urlsplit(self.path)
             query = {k: v[0] for k, v in parse_qs(url.query, keep_blank_values=True).items()}
+            catalog.begins(self.command)
             data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {k.lower(): v for k, v in self.headers.items()}
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
@@ -151,6 +152,40 @@ class ComparesSnapshotsAtTheSwap(Catalog):
         return self.changed(key, {**body, "requirements": asked})
 
 
+@breaks("loser-deletes-its-own")
+class LosersTakeTheFile(Catalog):
+    """Its clean-up of a refused append removes the file of the version that won."""
+
+    def commit(self, key: Key, body: Json) -> Reply:
+        try:
+            return super().commit(key, body)
+        except Refused:
+            if appends(body):
+                self.files.pop(self.where.get(key, ""), None)
+            raise
+
+
+@breaks("two-instances")
+class KeepsTablesInMemory(Catalog):
+    """Each server has read the tables when it started, and answers from its memory."""
+
+    def twin(self) -> Catalog:
+        other = copy.copy(self)
+        other.tables, other.where = copy.deepcopy(self.tables), dict(self.where)
+        return other
+
+
+@breaks("two-instances")
+class ReadsAtItsStart(Catalog):
+    """Another server takes commits, and shows what was there when it started."""
+
+    def twin(self) -> Catalog:
+        other = copy.copy(self)
+        old = copy.deepcopy(self.tables)
+        other.load = lambda key, headers: Reply(200, {"metadata": old[key]})  # type: ignore[method-assign]
+        return other
+
+
 # --- statuses ---------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +304,7 @@ class DeclaresMore(Catalog):
         found = super().config()
         return {
             **found,
-            "endpoints": [*found["endpoints"], "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan"],
+            "endpoints": [*found["endpoints"], "POST /v1/{prefix}/views/rename"],
         }
 
 
@@ -306,6 +341,33 @@ class UnknownDeletes(Catalog):
     def unknown(self, key: Key) -> Reply:
         del self.files[self.where[key]]
         return super().unknown(key)
+
+
+@breaks("retryable-not-applied")
+class BusyAfterwards(Catalog):
+    """It makes a commit, and then finds that it is too busy to answer."""
+
+    def commit(self, key: Key, body: Json) -> Reply:
+        reply = super().commit(key, body)
+        return Reply(503, None, {"Retry-After": "1"}) if not body["requirements"] and self.gap() else reply
+
+
+@breaks("retryable-not-applied", "unknown-is-5xx")
+class UnknownIs429(UnknownIs):
+    reply = Reply(429)
+
+
+@breaks("auth-before-apply")
+class DeniesAfterwards(Catalog):
+    def denied(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        self.answered(method, path, query, headers, data)
+        return super().denied(method, path, query, headers, data)
+
+
+@breaks("auth-before-apply")
+class KnowsNobody(Catalog):
+    def denied(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        raise Refused(403, "ForbiddenException", "the token is not valid")
 
 
 # --- requirements -----------------------------------------------------------------------------------------------------
@@ -533,7 +595,7 @@ class DropsAgain(Catalog):
         return super().with_key(key, asked, act)
 
 
-@breaks("key-replays")
+@breaks("key-replays", "key-in-flight", "key-survives")
 class ForgetsKeysOfCommits(Catalog):
     def with_key(self, key: str | None, asked: object, act: Callable[[], Reply]) -> Reply:
         commits = isinstance(asked, tuple) and asked[0] == "POST" and key not in self.keys
@@ -547,6 +609,62 @@ class ForgetsKeysOfCommits(Catalog):
 class KnowsTheKeyOnly(Catalog):
     def with_key(self, key: str | None, asked: object, act: Callable[[], Reply]) -> Reply:
         return self.keys[key][1] if key in self.keys else super().with_key(key, asked, act)
+
+
+@breaks("key-forgets-5xx")
+class KeepsErrors(Catalog):
+    """As Iceberg's CatalogHandlers do: whatever came of it is answered again."""
+
+    def keeps(self, reply: Reply) -> bool:
+        return True
+
+
+@breaks("key-in-flight")
+class UnderWayIs409(Catalog):
+    def repeated(self, key: str) -> None:
+        raise Refused(409, "RequestInProgress", key)
+
+
+@breaks("key-in-flight")
+class UnderWayIsNew(Catalog):
+    """A key is known when its request is answered."""
+
+    def repeated(self, key: str) -> None:
+        self.under_way.discard(key)
+
+
+@breaks("key-survives")
+class ForgetsKeysAtItsStart(Catalog):
+    def start(self) -> None:
+        self.keys = {}
+
+
+@breaks("key-survives")
+class KeepsKeysToItself(Catalog):
+    def twin(self) -> Catalog:
+        other = copy.copy(self)
+        other.keys = {}
+        return other
+
+
+@breaks("late-request")
+class LoadsWhenARequestBegins(Catalog):
+    """It checks and changes the tables as they were when the head of the request came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: dict[int, dict[Key, Json]] = {}
+
+    def begins(self, method: str) -> None:
+        with self.changed_here:
+            self.begun[threading.get_ident()] = copy.deepcopy(self.tables)
+
+    def changed(self, key: Key, body: Json) -> Json:
+        now, self.tables = self.tables, {**self.tables, **self.begun[threading.get_ident()]}
+        try:
+            return super().changed(key, body)
+        finally:
+            self.tables = now
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
@@ -822,6 +940,47 @@ class TakesTheResent(Catalog):
             body = copy.deepcopy({**body, "requirements": []})
             body["updates"][0]["snapshot"]["sequence-number"] = self.tables[key]["last-sequence-number"] + 1
         return super().commit(key, body)
+
+
+@breaks("credentials")
+class CredentialsForever(Catalog):
+    def credentials(self, key: Key) -> Reply:
+        return Reply(200, {"storage-credentials": [{"prefix": "s3://reference", "config": {"s3.session-token": "t"}}]})
+
+
+@breaks("credentials")
+class CredentialsForWhatIsGone(Catalog):
+    def credentials(self, key: Key) -> Reply:
+        config = {"s3.session-token": "t", "s3.session-token-expires-at-ms": "1"}
+        return Reply(200, {"storage-credentials": [{"prefix": "s3://reference", "config": config}]})
+
+
+@breaks("plans")
+class PlansTheCurrent(Catalog):
+    """Whatever snapshot is asked for, it plans the current one."""
+
+    def plan(self, key: Key, snapshot: int) -> Reply:
+        return super().plan(key, self.table(key)["current-snapshot-id"])
+
+
+@breaks("plans")
+class PlansNothing(Catalog):
+    """Of a snapshot that is gone the plan is made, and empty."""
+
+    def plan(self, key: Key, snapshot: int) -> Reply:
+        try:
+            return super().plan(key, snapshot)
+        except Refused:
+            return self.planned("")
+
+    def planned(self, plan: str) -> Reply:
+        return Reply(200, {"status": "completed", "file-scan-tasks": []}) if not plan else super().planned(plan)
+
+
+@breaks("plans")
+class KnowsEveryPlan(Catalog):
+    def planned(self, plan: str) -> Reply:
+        return Reply(200, {"status": "completed", "file-scan-tasks": []})
 
 
 def document() -> str:

@@ -60,6 +60,67 @@ def killed(
     ]
 
 
+def late(append: int, rival: int = 200, shown: int = 3, identity: int = 409, **properties: str) -> list[Exchange]:
+    """The rival appended snapshot 3."""
+    end = answer("identity:end", 200)
+    return [
+        answer("append:late", append),
+        replace(answer("append:rival", rival), sent={"updates": [{"snapshot": {"snapshot-id": 3}}]}),
+        answer("append:end", 200, 1, shown),
+        answer("identity:late", identity),
+        answer("identity:rival", 204),
+        replace(end, body={**end.body, "metadata": {"properties": properties}}),
+    ]
+
+
+def files(*statuses: int) -> list[Exchange]:
+    return [answer("round:0", 409), answer("end", 200, 1), *(answer("file", s) for s in statuses)]
+
+
+def with_key(end: tuple[int, ...] = (2,), **answers: int) -> list[Exchange]:
+    return [*(answer(label, status) for label, status in answers.items()), answer("end", 200, *end)]
+
+
+def with_property(p: str, **answers: int) -> list[Exchange]:
+    end = replace(answer("end", 200), body={"metadata": {"properties": {"p": p} if p else {}}})
+    return [*(answer(label, status) for label, status in answers.items()), end]
+
+
+def instances(other: int = 2, *won: int) -> list[Exchange]:
+    """Snapshot 2 won at the first server, and the other one shows ``other``."""
+    told = [answer("round:0", status) for status in won or (200, 409)]
+    return [*told, answer("load:0:first", 200, 1, 2), answer("load:0:other", 200, 1, other), answer("end", 200, 1, 2)]
+
+
+def busy(status: int, *names: str, **headers: str) -> list[Exchange]:
+    """One of two properties is answered so; ``names`` are set in the end."""
+    told = [
+        replace(answer("set", s, **h), sent={"updates": [{"updates": {name: "1"}}]})
+        for name, s, h in (("a", status, headers), ("b", 200, {}))
+    ]
+    return [*told, replace(answer("end", 200), body={"metadata": {"properties": dict.fromkeys(names, "1")}})]
+
+
+def vended(given: dict[str, str], dropped: int = 404) -> list[Exchange]:
+    body = {"storage-credentials": [{"prefix": "s3://w", "config": given}]}
+    return [replace(answer("given", 200), body=body), answer("drop", 204), answer("dropped", dropped)]
+
+
+def planned(old: str, new: str, expired: int = 404, foreign: int = 404, status: str = "completed") -> list[Exchange]:
+    """A letter is a file."""
+
+    def plan(label: str, files: str) -> Exchange:
+        tasks = [{"data-file": {"file-path": f"s3://w/t.{f}.parquet"}} for f in files]
+        return replace(answer(label, 200), body={"status": status, "file-scan-tasks": tasks})
+
+    gone = replace(answer("expired", expired), body={"status": status} if expired == 200 else None)
+    return [plan("old", old), plan("new", new), gone, answer("foreign", foreign)]
+
+
+TOKEN = {"s3.session-token": "t"}
+UNTIL = {**TOKEN, "s3.session-token-expires-at-ms": "1"}
+AGAIN = {"retry-after": "1"}
+
 DRAWN: list[tuple[str, Iterable[Exchange], dict[str, Any], Conclusion]] = [
     ("checked-at-the-swap", swapped(409), {}, PASS),
     ("checked-at-the-swap", swapped(200), {}, FAIL),
@@ -85,6 +146,61 @@ DRAWN: list[tuple[str, Iterable[Exchange], dict[str, Any], Conclusion]] = [
     ("kill-after-apply", killed(after=500), {}, FAIL),
     ("kill-after-apply", killed(1, 2, again=200, end=(1, 2, 2)), {}, FAIL),
     ("kill-after-apply", killed(1, 2, again=200), {}, FAIL),
+    ("late-request", late(409), {}, PASS),
+    ("late-request", late(200), {}, FAIL),
+    ("late-request", late(500), {}, FAIL),
+    ("late-request", late(409, shown=2), {}, FAIL),
+    (
+        "late-request",
+        late(200, 409, shown=2),
+        {},
+        PASS,
+    ),  # it locked the table when the request began: the rival is later
+    ("late-request", late(409, identity=200), {}, FAIL),
+    ("late-request", late(409, late="1"), {}, FAIL),
+    ("loser-deletes-its-own", files(200, 200), {}, PASS),
+    ("loser-deletes-its-own", files(200, 404), {}, FAIL),
+    ("key-forgets-5xx", with_property("1", first=500, again=200), {}, PASS),
+    ("key-forgets-5xx", with_property("", first=500, again=500), {}, FAIL),
+    ("key-forgets-5xx", with_property("", first=500, again=200), {}, FAIL),
+    ("key-forgets-5xx", with_property("1", first=200, again=200), {}, PASS),
+    ("key-in-flight", with_key(first=200, second=200), {}, PASS),
+    ("key-in-flight", with_key(first=200, second=503), {}, PASS),
+    ("key-in-flight", with_key(first=200, second=429), {}, PASS),
+    ("key-in-flight", with_key(first=200, second=409), {}, FAIL),
+    ("key-in-flight", with_key(first=409, second=200), {}, FAIL),
+    ("key-in-flight", with_key((2, 2), first=200, second=200), {}, FAIL),
+    ("key-in-flight", with_key((), first=200, second=200), {}, FAIL),
+    ("key-survives", with_key(first=200, twin=200, restarted=200), {}, PASS),
+    ("key-survives", with_key(first=200, twin=409, restarted=200), {}, SOFT),
+    ("key-survives", with_key(first=200, twin=200, restarted=409), {}, SOFT),
+    ("key-survives", with_key((2, 2), first=200, twin=200, restarted=200), {}, FAIL),
+    ("two-instances", instances(), {}, PASS),
+    ("two-instances", instances(2, 200, 200), {}, FAIL),
+    ("two-instances", instances(1), {}, FAIL),
+    ("retryable-not-applied", busy(503, "b", **AGAIN), {}, PASS),
+    ("retryable-not-applied", busy(503, "a", "b", **AGAIN), {}, FAIL),
+    ("retryable-not-applied", busy(429, "a", "b"), {}, FAIL),
+    ("retryable-not-applied", busy(503, "a", "b"), {}, PASS),  # it says nothing of coming again
+    ("retryable-not-applied", [*busy(409, "b"), *unknown(500, 1, 2)], {}, PASS),
+    ("retryable-not-applied", [*busy(409, "b"), *unknown(503, 1, 2, **AGAIN)], {}, FAIL),
+    ("retryable-not-applied", [*busy(409, "b"), *unknown(503, 1, **AGAIN)], {}, PASS),
+    ("auth-before-apply", with_property("", commit=401, drop=401), {}, PASS),
+    ("auth-before-apply", with_property("1", commit=401, drop=401), {}, FAIL),
+    ("auth-before-apply", with_property("", commit=401, drop=204), {}, FAIL),
+    ("auth-before-apply", [answer("commit", 401), answer("drop", 401), answer("end", 404)], {}, FAIL),
+    ("auth-before-apply", with_property("", commit=403, drop=403), {}, SOFT),
+    ("plans", planned("a", "ba"), {}, PASS),
+    ("plans", planned("a", "ab", expired=200, status="failed"), {}, PASS),
+    ("plans", planned("ab", "ab"), {}, FAIL),
+    ("plans", planned("a", "b"), {}, FAIL),
+    ("plans", planned("a", "aab"), {}, FAIL),
+    ("plans", planned("a", "ab", expired=200), {}, FAIL),
+    ("plans", planned("a", "ab", foreign=200), {}, FAIL),
+    ("credentials", vended(UNTIL), {}, PASS),
+    ("credentials", vended({"s3.access-key-id": "a"}), {}, PASS),
+    ("credentials", vended(TOKEN), {}, FAIL),
+    ("credentials", vended(UNTIL, 200), {}, FAIL),
 ]
 
 
