@@ -72,6 +72,7 @@ class Exchange:
         status: of HTTP; 0: no answer, and ``text`` says why.
         headers: of the answer, with small names.
         body: the JSON value of the answer; None if it is empty or no JSON.
+        asked: headers of the request; what may be a secret is hidden.
     """
 
     label: str
@@ -82,6 +83,7 @@ class Exchange:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     text: str = ""
+    asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -116,7 +118,7 @@ class Exchange:
 
     def to_json(self) -> dict[str, Any]:
         """Its values as they are stored."""
-        return asdict(self) | {"headers": dict(self.headers)}
+        return asdict(self) | {"headers": dict(self.headers), "asked": dict(self.asked)}
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,8 @@ def wire(e: Exchange) -> str:
     """A request and its answer as text."""
     sent = "" if e.sent is None else f"\n{_body(e.sent)}"
     got = f"\n{_body(e.body)}" if e.body is not None else f"\n{e.text}" if e.text else ""
-    return words.printable(f"{e.method} {e.path}{sent}\n→ {e.status or 'no answer'}{got}")
+    asked = "".join(f"\n{name}: {value}" for name, value in e.asked.items())
+    return words.printable(f"{e.method} {e.path}{asked}{sent}\n→ {e.status or 'no answer'}{got}")
 
 
 def _body(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,6 +13,7 @@ import requests
 
 from checkers.certificate import Exchange
 from compose.catalogs.probe import described
+from workloads.file.yamlfile import HIDDEN
 
 TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""
@@ -102,8 +104,14 @@ class RestClient:
             found = Exchange(label, method, whole, body if raw is None else raw, 0, text=described(e)[1])
         else:
             found = _exchange(label, method, whole, body if raw is None else raw, answer)
+        found = replace(found, asked=self._shown(given))
         self._heard(found)
         return found
+
+    def _shown(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Headers as others may read them: those of the user's file and whatever is sent as a login are hidden."""
+        hidden = {k.lower() for k in self.headers} | {"authorization"}
+        return {k: HIDDEN if k.lower() in hidden else v for k, v in given.items()}
 
     @property
     def _session(self) -> requests.Session:

@@ -25,12 +25,15 @@ def judge(seen: Exchanges) -> Judgement:
         return failed(
             "the table is dropped, or the DROP is refused",
             f"{seen['drop'].status}, and the table is there",
+            seen["commit"],
             seen["drop"],
+            seen["after"],
         )
     if seen["create"].ok and not seen["other"].ok:
         return failed(
             "the table is made, or refused",
             f"{seen['create'].status}, and it is not there",
+            seen["commit"],
             seen["create"],
             seen["other"],
         )

@@ -9,8 +9,10 @@ from harness.certify.certify import MOST_WIRE, asked_once
 from harness.certify.kit import ServerDescription
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
+from reports import certify as page
 from tests.harness.certify.mutants import MUTANTS
 from tests.support.restcatalog import described
+from workloads.file.yamlfile import HIDDEN
 
 ROUNDS = 5
 BROKEN = (Conclusion.FAIL, Conclusion.SOFT)
@@ -51,6 +53,28 @@ def test_what_is_lost_is_named_and_the_read_that_proves_it_is_shown(id: str) -> 
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "POST" and not e.label.startswith("end")], found.wire
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "GET" and e.ok], found.actual
     assert found.actual not in ("it is", "it is not") and not found.actual.endswith(" are not"), found.actual
+
+
+def test_a_key_of_another_request_is_shown_with_that_request_and_the_table_that_is_there() -> None:
+    with described(MUTANTS["KnowsTheKeyOnly"][1]()) as server:
+        server.headers = {**server.headers, "X-Own": "not-to-be-seen"}
+        (requirement,) = (r for r in requirements() if r.id == "key-of-another-operation")
+        first, drop, after = asked_once(requirement, server, ROUNDS).wire[:MOST_WIRE]
+    assert (first.method, drop.method, after.method) == ("POST", "DELETE", "GET") and first.ok and drop.ok and after.ok
+    assert first.path == drop.path == after.path.partition("?")[0]
+    assert first.asked["Idempotency-Key"] == drop.asked["Idempotency-Key"] and "Idempotency-Key" not in after.asked
+    shown = page.wire(drop)
+    assert f"Idempotency-Key: {drop.asked['Idempotency-Key']}\n" in shown
+    assert drop.asked["Authorization"] == drop.asked["X-Own"] == HIDDEN and f"Authorization: {HIDDEN}" in shown
+    assert "not-to-be-seen" not in repr([first, drop, after]) and "Bearer" not in repr([first, drop, after])
+
+
+def test_a_namespace_that_was_dropped_under_a_table_is_shown_with_the_reads_that_are_quoted() -> None:
+    with described(MUTANTS["DropsUnderTables"][1]()) as server:
+        (requirement,) = (r for r in requirements() if r.id == "namespace-drop-or-create")
+        found = asked_once(requirement, server, ROUNDS)
+    reads = [e for e in found.wire[:MOST_WIRE] if e.method == "GET"]
+    assert len(reads) == 2 and all(f"{e.path}: {e.status}" in found.actual for e in reads)
 
 
 def fails(requirement: Requirement, server: ServerDescription) -> bool:
