@@ -62,7 +62,7 @@ class Merging(Catalog):
         return super().commit(key, body)
 
 
-@breaks("one-winner-per-base", "acknowledged-is-kept")
+@breaks("one-winner-per-base", "acknowledged-is-kept", "two-instances")
 class MakesAllRivals(Merging):
     """Main is built on the last of them, so the others are acknowledged and not kept."""
 
@@ -107,7 +107,7 @@ class LastWriterWins(Catalog):
         return self.result(key)
 
 
-@breaks("fresh-after-409")
+@breaks("fresh-after-409", "two-instances")
 class StaleAfterConflict(Catalog):
     """After a conflict on a young table a cache answers the next load."""
 
@@ -322,7 +322,7 @@ class UnknownIs409(UnknownIs):
     pass
 
 
-@breaks("unknown-is-5xx")
+@breaks("unknown-is-5xx", "retryable-not-applied")
 class UnknownIs503(UnknownIs):
     """A client waits and sends the same request again, as if nothing had been done."""
 

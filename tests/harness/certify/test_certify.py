@@ -329,3 +329,4 @@ def test_the_document_lists_every_requirement() -> None:
     assert f"begin -->\n\n{mutants.document()}\n<!-- mutants: end" in text, "python -m tests.harness.certify.mutants"
     assert f"`13 of {ALL} asked`" in text and f"Of the {ALL} requirements 27 are asked" in text.replace("\n", " ")
     assert f"and {len(mutants.MUTANTS)} that break one each" in text
+    assert f"asks a catalog {ALL} requirements" in (ROOT / "README.md").read_text()

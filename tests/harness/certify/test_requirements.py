@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from checkers.certificate import Conclusion
+from checkers.certificate import Absent, Conclusion
 from harness.certify.certify import asked_once
 from harness.certify.kit import ServerDescription
-from harness.certify.requirement import Requirement
+from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
-from tests.support.restcatalog import Catalog, described
+from tests.support.restcatalog import Catalog, Json, Refused, Reply, described
 
 ROUNDS = 5
 BY_NAME = [pytest.param(r, id=r.id) for r in requirements()]
@@ -32,3 +32,24 @@ def test_a_catalog_that_keeps_all_passes(
     found = asked_once(requirement, server, ROUNDS)
     assert found.conclusion in (Conclusion.PASS, Conclusion.INFO), found
     assert not catalog.namespaces and not catalog.tables and not catalog.views, "a try leaves nothing"
+
+
+class Silent(Catalog):
+    """It declares no endpoints, as servers did before there was a list, and has no plans."""
+
+    def config(self) -> Json:
+        return {k: v for k, v in super().config().items() if k != "endpoints"}
+
+    def plan(self, key: tuple[str, str], snapshot: int) -> Reply:
+        raise Refused(404, "", "no such route")
+
+    def credentials(self, key: tuple[str, str]) -> Reply:
+        raise Refused(404, "", "no such route")
+
+
+@pytest.mark.parametrize("id", ["plans", "credentials"])
+def test_what_is_newer_than_declarations_is_not_expected_of_a_server_that_declares_nothing(id: str) -> None:
+    (requirement,) = (r for r in requirements() if r.id == id)
+    with described(Silent()) as server, pytest.raises(NotApplicable) as why:
+        asked_once(requirement, server, ROUNDS)
+    assert why.value.why is Absent.UNDECLARED
