@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from checkers.judge.proof import PROOF_WORDS, Proof
+from checkers.judge.proof import FOUND, PROOF_WORDS, Proof, shows
 from reports.drawing.page import Table, plain_table
 from workloads.file.scenario import Scenario
 
@@ -32,10 +32,6 @@ def table(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> Table:
     return plain_table(("scenario", "", "as expected", "what was seen, or why not"), rows(scenarios, proofs))
 
 
-FOUND = ("reproduced", "back")
-"""States of a proof that showed all that its scenario says."""
-
-
 def releases(scenarios: Iterable[Scenario], proven: Mapping[str, Sequence[Proof]]) -> Table:
     """Scenario × release: how often the release showed it. ``proven``: release → its proofs."""
     found = [(s.scenario, release, _times(s, _of(s, proofs))) for s in scenarios for release, proofs in proven.items()]
@@ -52,7 +48,7 @@ def _ran(proofs: Iterable[Proof]) -> list[Proof]:
 
 def _shows(scenario: Scenario, proof: Proof) -> bool:
     """Whether a proof found an anomaly that its scenario names, whatever else differs; of a promise: whether it was kept."""
-    return proof.state in FOUND or any(e.name in proof.found for e in scenario.anomalies)
+    return proof.state in FOUND or shows(scenario, proof.state, proof.found)
 
 
 def _something_else(scenario: Scenario, proofs: Iterable[Proof]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -25,6 +25,8 @@ PROOF_WORDS: dict[State, str] = {
     "not run": "could not run here",
 }
 
+FOUND = ("reproduced", "back")
+"""States of a run that showed all that its scenario says."""
 
 PLANNED = "scenario"
 """Key of the plan that holds the scenario of a run."""
@@ -59,6 +61,15 @@ class Proof:
     def as_said(self) -> bool:
         """Whether the result is as the scenario expects for this version."""
         return self.state in ("reproduced", "fixed", "later")
+
+
+def shows(scenario: Scenario, state: str | None, found: Iterable[str]) -> bool:
+    """Whether a run showed a defect that its scenario describes, whatever else differs. A promise, kept or broken, describes none.
+
+    Args:
+        found: names of the anomalies of the run.
+    """
+    return bool(scenario.anomalies) and (state in FOUND or not {e.name for e in scenario.anomalies}.isdisjoint(found))
 
 
 def proof_of(folder: RunFolder, recorded: history.History, results: Results) -> ScenarioOutcome | None:

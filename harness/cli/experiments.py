@@ -284,6 +284,7 @@ class ProveOptions(Options):
 
     def _end(self, proofs: Sequence[Proof], found: dict[str, str]) -> int:
         """Tell what a few scenarios show; return the exit code."""
+        from checkers.judge.proof import shows
         from harness.cli.exported import export_command
         from harness.run import disk
         from harness.run.errors import RunError
@@ -298,7 +299,9 @@ class ProveOptions(Options):
                 folder = last[s.scenario].folder
                 page = "" if folder is None else f"  page    {folder}/report.html\n"
                 typed = _typed(path) if self.iceberg is None or folder is None else os.path.abspath(folder)
-                typer.echo(f"\n{page}  export  {export_command(s, typed, self._release.spark)}\n")
+                exports = shows(s, last[s.scenario].state, last[s.scenario].found)
+                export = f"  export  {export_command(s, typed, self._release.spark)}\n" if exports else ""
+                typer.echo(f"\n{page}{export}" if page or export else "")
         if not self.quiet:
             typer.echo(f"Spark {found['spark']}, Iceberg {self._release.label}; the runs are in {self.store}")
         if (

@@ -13,7 +13,7 @@ from checkers.clients.models import TABLES_KEY
 from checkers.evidence import history, runfolder
 from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.proof import PLANNED
+from checkers.judge.proof import PLANNED, shows
 from checkers.judge.runfolder import load_evidence
 from checkers.verdict import Verdict, own_findings
 from harness.cli.options import BadArgument, anywhere, command, run_in
@@ -25,6 +25,7 @@ from reports.reproduction.script import script
 from workloads.file import scenario as scenarios
 from workloads.file.scenario import Scenario
 
+NOT_SHOWN = "this run did not show it"
 SCRIPT, ISSUE = "script", "issue"
 SCENARIOS = (SCRIPT, ISSUE)
 """The forms of a scenario; the others are forms of a run's history."""
@@ -66,11 +67,14 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
     return jepsen.to_edn(found.history, header=False)
 
 
-def reproduction(store: Path, what: Path | None, form: str) -> str:
+def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str], object]) -> str:
     """The script or the issue of a scenario, or of the scenario that a run is of.
 
+    Args:
+        say: told that what a script shows did not come in the run.
+
     Raises:
-        BadArgument: the run is of no scenario.
+        BadArgument: the run is of no scenario; an issue would report what the run did not show.
         NotExportable: a script cannot show it.
         StoreError, WorkloadError: it does not exist, or cannot be read.
     """
@@ -83,9 +87,15 @@ def reproduction(store: Path, what: Path | None, form: str) -> str:
         )
     folder = runfolder.find(run_in(store, what))
     found, versions = _of_run(folder)
+    seen = _seen(folder)
+    shown = shows(found, mapping(_results(folder).get("scenario")).get("state"), seen)
     if form == SCRIPT:
+        if found.anomalies and not shown:
+            say(f"{NOT_SHOWN}: with its versions the script is not expected to end as it says")
         return script(found, versions)
-    return issue(found, versions, str(folder.path), _seen(folder))
+    if not shown:
+        raise BadArgument(f"{NOT_SHOWN}: nothing to report; export the scenario by its name, or a run that showed it")
+    return issue(found, versions, str(folder.path), seen)
 
 
 def _seen(folder: RunFolder) -> dict[str, str]:

@@ -206,19 +206,54 @@ def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> Non
     assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
 
 
-def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+def judged_run(folder: Path, name: str, state: str, found: list[dict[str, str]]) -> Path:
+    """The folder of a judged run of a scenario."""
     folder.mkdir()
-    plan = {"workload": "undelete", "versions": {"iceberg": "1.11.0", "spark": "4.1.4"}}
-    planned = SCENARIOS["undelete"].model_dump(mode="json", exclude_defaults=True)
+    plan = {"workload": name, "versions": {"iceberg": "1.11.0", "spark": "4.1.4"}}
+    planned = SCENARIOS[name].model_dump(mode="json", exclude_defaults=True)
     (folder / "plan.yaml").write_text(yaml.safe_dump({**plan, "scenario": planned}))
     (folder / "run.json").write_text('{"state": "complete"}')
+    results = {"scenario": {"state": state}, "checkers": [{"checker": "replay", "anomalies": found}]}
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -> None:
     found = [{"name": "undelete", "explanation": "the delete of id 1"}, {"name": "undelete", "explanation": "another"}]
-    (folder / "results.json").write_text(json.dumps({"checkers": [{"checker": "replay", "anomalies": found}]}))
-    told = reproduction(tmp_path, folder, "issue")
+    folder = judged_run(tmp_path / "run", "undelete", "reproduced", found)
+    told = reproduction(tmp_path, folder, "issue", print)
     assert "Apache Iceberg 1.11.0" in told and "the delete of id 1" in told and "another" not in told
     assert f"`icequake export {folder} --as script`" in told
-    assert ":1.11.0" in reproduction(tmp_path, folder, "script")
+    assert ":1.11.0" in reproduction(tmp_path, folder, "script", print)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "found"),
+    [
+        ("undelete", "fixed", "expected-not-found"),
+        ("undelete", "not reproduced", "expected-not-found"),
+        ("undelete", "not reproduced", "lost-update"),
+        ("undelete", "later", ""),
+        ("undelete-serializable", "reproduced", ""),
+    ],
+)
+def test_a_run_that_did_not_show_it_is_nothing_to_report(tmp_path: Path, name: str, state: str, found: str) -> None:
+    seen = [{"name": found, "explanation": "It was seen."}] if found else []
+    folder = judged_run(tmp_path / "run", name, state, seen)
+    done = inside("export", folder, "--as", "issue", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (254, "")
+    assert "this run did not show it: nothing to report; export the scenario by its name, or a run that showed it" in (
+        " ".join(done.stderr.split())
+    )
+    done = inside("export", folder, "--as", "script", cwd=tmp_path)
+    assert done.returncode == 0 and "def " in done.stdout
+    assert ("this run did not show it" in done.stderr) == (name == "undelete"), "a promise that was kept is as written"
+
+
+def test_a_run_that_shows_it_among_other_things_is_reported(tmp_path: Path) -> None:
+    folder = judged_run(tmp_path / "run", "undelete", "not reproduced", [{"name": "undelete", "explanation": "id 1"}])
+    done = inside("export", folder, "--as", "issue", cwd=tmp_path)
+    assert done.returncode == 0 and "id 1" in done.stdout and "did not show" not in done.stderr
 
 
 def test_a_fixed_defect_needs_no_remedy() -> None:

@@ -202,6 +202,24 @@ def test_a_prove_of_several_releases_ends_with_a_table_of_them_and_a_sentence(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "state", "exports"),
+    [
+        ("undelete", "reproduced", True),
+        ("undelete", "fixed", False),
+        ("undelete", "not run", False),
+        ("undelete-serializable", "reproduced", False),
+    ],
+)
+def test_the_line_that_exports_is_of_a_run_that_showed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, state: State, exports: bool
+) -> None:
+    monkeypatch.setattr(prove, "prove", lambda *_, **__: ([Proof(name, state, folder="runs/x")], {"spark": "4.0.5"}))
+    done = inside("prove", name, cwd=tmp_path)
+    assert "runs/x/report.html" in done.stdout and (" export " in done.stdout) == exports
+
+
+@pytest.mark.usefixtures("installed")
 def test_a_stopped_prove_of_several_releases_names_those_that_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
