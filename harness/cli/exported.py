@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from checkers.verdict import Verdict, own_findings
 from harness.cli.options import BadArgument, anywhere, command, run_in
 from harness.experiments.shrink.shrink import ANOTHER
 from reports.drawing.words import plural
-from reports.reproduction.exportable import form_of
+from reports.reproduction.exportable import export_line, form_of
 from reports.reproduction.issue import issue
 from reports.reproduction.script import script
 from workloads.file import scenario as scenarios
@@ -147,5 +146,4 @@ def export_command(scenario: Scenario, typed: str, spark: str = "") -> str:
         spark: version of that run's Spark.
     """
     form, ending = form_of(scenario, spark)
-    words = ["export", typed, "--as", form, "-o", f"{scenario.scenario}.{ending}"]
-    return f"{anywhere()} {shlex.join(words)}"
+    return export_line(anywhere(), typed, form, f"{scenario.scenario}.{ending}")

@@ -332,7 +332,12 @@ def say_own_jar(release: Any, say: Callable[[str], object]) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file that the user named, as UTF-8, and make its folder; a pipe or a device, too. Raises OSError, which names it."""
+    """Write a file that the user named, as UTF-8, and make its folder; a pipe or a device, too.
+
+    Raises:
+        BadArgument: its folder takes no file, such as one of /proc.
+        OSError: which names it.
+    """
     from checkers.evidence.runfolder import replace_file
 
     try:
@@ -341,6 +346,8 @@ def write_output(path: Path, text: str) -> None:
             path.write_text(text, encoding="utf-8")
         else:
             replace_file(path.resolve(), text)  # never half of it
+    except FileNotFoundError:
+        raise BadArgument(f"{path}: no file can be made in {path.parent}; give one in another folder") from None
     except OSError as e:
         raise OSError(e.errno, e.strerror, str(path)) from e
 

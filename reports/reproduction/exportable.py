@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from workloads.engines.engines import SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import STAGES
@@ -37,6 +39,15 @@ _ENGINES = {
 def form_of(scenario: Scenario, spark: str = "") -> tuple[str, str]:
     """How a scenario is exported, and what its file's name ends in: as a script, or where it cannot be one as the text for a tracker."""
     return ("script", "py") if why_not(scenario, spark) is None else ("issue", "md")
+
+
+def export_line(program: str, what: str, form: str, file: str) -> str:
+    """The command that writes a scenario's file.
+
+    A program that another one calls, as in ``docker run …``, may not see the user's folder: the user's shell writes the file then.
+    """
+    called = len(shlex.split(program)) > 1
+    return f"{program} {shlex.join(['export', what, '--as', form])} {'>' if called else '-o'} {shlex.quote(file)}"
 
 
 def why_not(scenario: Scenario, spark: str = "") -> str | None:

@@ -33,7 +33,7 @@ from reports.drawing.page import (
     outside,
     tag,
 )
-from reports.reproduction.exportable import form_of
+from reports.reproduction.exportable import export_line, form_of
 from reports.run import stories_view
 from reports.run.repairs import repair_steps
 from reports.run.statements import asked_as, statement
@@ -407,18 +407,11 @@ def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]
     def typed(what: str, *parts: str) -> None:
         out.append((what, f"{program} {shlex.join(parts)}"))
 
+    for_others = "writes that as a file for the maintainers, who need no icequake for it"
     for name in k.first.scenarios[:1]:
         typed("shows the defect in a few statements, in a fixed order", "prove", name)
         if (form := _form(LIBRARY / f"{name}.yaml")) is not None:
-            typed(
-                "writes that as a file for the maintainers, who need no icequake for it",
-                "export",
-                name,
-                "--as",
-                form[0],
-                "-o",
-                f"{name}.{form[1]}",
-            )
+            out.append((for_others, export_line(program, name, form[0], f"{name}.{form[1]}")))
     shrunk = [f for f in night.finds if f.became == "shrunk" and f.scenario and (f.anomaly in k.first.names)]
     for f in [] if k.link is not None else shrunk[:1]:
         scenario = night.folder / str(f.scenario)
@@ -429,15 +422,7 @@ def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]
             )
         )
         if (form := _form(scenario)) is not None:
-            typed(
-                "writes that as a file for the maintainers, who need no icequake for it",
-                "export",
-                str(scenario),
-                "--as",
-                form[0],
-                "-o",
-                f"{f.anomaly}.{form[1]}",
-            )
+            out.append((for_others, export_line(program, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
     kept = next((x for x, _ in k.runs if x.folder is not None and (night.folder / x.folder).is_dir()), None)
     if kept is not None and k.first.names:
         folder = str(night.folder.resolve() / str(kept.folder))

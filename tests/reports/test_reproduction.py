@@ -141,6 +141,16 @@ def test_the_line_that_exports_names_the_form_that_there_is() -> None:
     )
 
 
+@pytest.mark.parametrize("program", ["docker run --rm image", "kubectl exec pod -- /opt/icequake"])
+def test_a_container_s_file_is_written_by_the_shell_that_calls_it(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder of the container can be written and outlives it."""
+    monkeypatch.setenv("ICEQUAKE_COMMAND", program)
+    line = export_command(SCENARIOS["jdbc-lost-ack"], "/x y/jdbc.yaml")
+    assert line == f"{program} export '/x y/jdbc.yaml' --as issue > jdbc-lost-ack.md"
+
+
 OWN_RUN = {
     "iceberg": "1.13.0-SNAPSHOT",
     "spark": "4.1.4",

@@ -91,6 +91,12 @@ def test_a_path_that_cannot_be_written_is_one_line(arguments: list[str], tmp_pat
     assert f"{tmp_path}/shared.yaml is no folder" in done.stderr
 
 
+def test_a_folder_that_takes_no_file_is_one_line(tmp_path: Path) -> None:
+    done = inside("export", "undelete", "--as", "script", "-o", "/proc/undelete.py", cwd=tmp_path)
+    assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "/proc/undelete.py: no file can be made in /proc; give one in another folder" in done.stderr
+
+
 def test_every_command_that_writes_a_named_file_can_be_forced() -> None:
     for made in COMMANDS:
         for param, value, _ in made._fields():
