@@ -24,7 +24,8 @@ _LINEARIZABLE = "Each operation takes effect at one moment between its invocatio
 @dataclass(frozen=True)
 class ExplainOptions(Options):
     """Explain a name: an anomaly, a scenario, a fault or a package of faults, an operation kind, an isolation level, a checker, a catalog, an
-    engine, an outcome such as unknown, an error such as ValidationException, or a word of a page such as known.
+    engine, an outcome such as unknown, an error such as ValidationException, a word of a page such as known, or the number or address of an
+    issue that a scenario shows.
 
     All words are in docs/glossary.md, all anomalies in docs/anomalies.md; `icequake list` lists scenarios, operations, faults, packages,
     checks, catalogs and engines.
@@ -73,6 +74,18 @@ def _scenario(name: str) -> Iterator[str]:
         ]
         sentence = found.headline or " ".join(found.description.split())
         yield from _entry(f"{name}: a scenario", sentence[:1].upper() + sentence[1:], facts)
+
+
+def _issue(name: str) -> Iterator[str]:
+    from workloads.file import scenario
+
+    found = scenario.of_issue(name)
+    for link in dict.fromkeys(s.link for s in found):
+        of_it = [s for s in found if s.link == link]
+        each = [("scenario", f"{s.scenario}: {s.shows}") for s in of_it]
+        anomalies = ", ".join(dict.fromkeys(e.name for s in of_it for e in s.anomalies))
+        run = f"icequake prove {' '.join(s.scenario for s in of_it)}"
+        yield from _entry(f"{name}: {link}", "", [*each, ("its anomalies", anomalies), ("run it", run)])
 
 
 def _word(name: str) -> Iterator[str]:
@@ -216,6 +229,7 @@ _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
     _outcome,
     _error,
     _scenario,
+    _issue,
     _word,
 )
 """A name of several of them, such as ``read-your-writes``, is explained as each."""

@@ -145,9 +145,42 @@ def test_an_operation_whose_writer_is_killed_waits_at_the_gate_until_then() -> N
     assert s.operations[0].gated and s.operations[0].hold is None
 
 
-def test_a_name_that_is_not_there_lists_the_library() -> None:
-    with pytest.raises(WorkloadError, match=r"undelet: no such scenario \(did you mean undelete\?\)"):
+def test_a_name_that_is_not_there_says_what_was_meant_and_what_lists_all() -> None:
+    with pytest.raises(WorkloadError) as e:
         scenario.find(["undelet"])
+    says = "undelet: no such scenario (did you mean undelete?); `icequake list scenarios` has all"
+    assert str(e.value) == says
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "15511",
+        "#15511",
+        "iceberg#15511",
+        "apache/iceberg#15511",
+        "https://github.com/apache/iceberg/pull/15511",
+        "https://github.com/apache/iceberg/issues/15511#issuecomment-3",
+        "github.com/apache/iceberg/pull/15511/files",
+    ],
+)
+def test_the_number_or_address_of_an_issue_leads_to_its_scenarios(typed: str) -> None:
+    of_it = {s.scenario for s in scenario.find([]) if s.link.endswith("/pull/15511")}
+    assert of_it and {s.scenario for s in scenario.of_issue(typed)} == of_it
+    with pytest.raises(WorkloadError) as e:
+        scenario.find([typed])
+    assert str(e.value) == f"{typed} is no scenario but an issue: icequake prove {' '.join(sorted(of_it))}"
+
+
+@pytest.mark.parametrize(
+    "typed", ["5511", "delta#15511", "berg#15511", "apache/iceberg-python#15511", "iceberg", "", "#"]
+)
+def test_what_is_no_issue_of_a_scenario_leads_nowhere(typed: str) -> None:
+    assert scenario.of_issue(typed) == []
+
+
+def test_the_key_of_another_tracker_is_an_issue() -> None:
+    assert {"HIVE-26882" in s.link for s in scenario.of_issue("HIVE-26882")} == {True}
 
 
 # --- decide -----------------------------------------------------------------------------------------------------------

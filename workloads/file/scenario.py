@@ -9,6 +9,7 @@ a scenario reads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -400,11 +401,30 @@ def paths(names: list[str]) -> list[Path]:
         if not path.is_file():
             if (schema.LIBRARY / f"{name}.yaml").is_file():
                 raise WorkloadError(f"{name} is a workload, not a scenario; `icequake run {name}` runs it")
+            if of_it := [s.scenario for s in of_issue(name)]:
+                raise WorkloadError(f"{name} is no scenario but an issue: icequake prove {' '.join(of_it)}")
             raise WorkloadError(
-                f"{name}: no such scenario{suggest(name, list(library))}; in the library: {', '.join(library)}"
+                f"{name}: no such scenario{suggest(name, list(library))}; `icequake list scenarios` has all"
             )
         found.append(path)
     return found
+
+
+_ISSUE = re.compile(
+    r"(https?://)?(github\.com/)?((?P<where>.+?)(/issues/|/pull/|/browse/|#)|#)?(?P<number>([A-Z]+-)?\d+)([/?#]\D.*)?"
+)
+
+
+def of_issue(typed: str) -> list[Scenario]:
+    """The library's scenarios whose link is this issue or pull request.
+
+    ``typed``: its address, or its number alone (``15511``, ``#15511``) or with its repository (``iceberg#15511``, ``apache/iceberg#15511``).
+    """
+    if (wanted := _ISSUE.fullmatch(typed)) is None:
+        return []
+    where, number = wanted["where"], wanted["number"]
+    links = [(s, m) for s in find([]) if (m := _ISSUE.fullmatch(s.link)) is not None and m["number"] == number]
+    return [s for s, m in links if where is None or f"/{m['where']}".endswith(f"/{where}")]
 
 
 def find(names: list[str]) -> list[Scenario]:

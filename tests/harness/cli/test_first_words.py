@@ -59,6 +59,15 @@ def test_every_scenario_of_an_anomaly_is_named(tmp_path: Path) -> None:
     assert "rest-lost-transaction" in inside("explain", "lost-commit", cwd=tmp_path).stdout
 
 
+@pytest.mark.parametrize("name", ["15511", "#15511", "https://github.com/apache/iceberg/pull/15511"])
+def test_an_issue_is_explained_as_what_shows_it(name: str, tmp_path: Path) -> None:
+    done = inside("explain", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{name}: https://github.com/apache/iceberg/pull/15511\n")
+    said = " ".join(done.stdout.split())
+    assert all(word in said for word in ("scenario rest-503-no-rival: ", "its anomalies", "run it icequake prove "))
+
+
 def test_a_suite_with_several_mistakes_is_told_all_of_them(tmp_path: Path) -> None:
     text = """suite: night
 length: 30q
