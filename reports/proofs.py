@@ -63,8 +63,6 @@ def _times(scenario: Scenario, proofs: Sequence[Proof]) -> str:
         return "; ".join(["could not run", *(proofs[0].why if proofs else ())])
     word = "found" if scenario.anomalies else "kept"
     times = sum(_shows(scenario, p) for p in ran)
-    if not times:
-        return f"not {word}" + (f" in {len(ran)} runs" if len(ran) > 1 else "")
     return f"{word} {times} of {len(ran)}" + (", and something else" if _something_else(scenario, ran) else "")
 
 

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from harness.cli.terminal import Voice
     from workloads.file.scenario import Scenario
 
+ENOUGH = 20
+"""Runs of a release, of fewer of which is said that they can miss a defect."""
+
 
 @dataclass(frozen=True)
 class ProveOptions(Options):
@@ -203,6 +206,7 @@ class ProveOptions(Options):
         from harness.cli.terminal import console
         from reports import proofs as shown
         from reports.drawing import render
+        from reports.drawing.words import plural
 
         if self.output is not None:
             write_output(self.output, shown.releases_json(proven, found))
@@ -210,6 +214,9 @@ class ProveOptions(Options):
         console().print(render.table(shown.releases(self._scenarios, proven)))
         for s in self._scenarios:
             typer.echo("\n" + _wrapped(shown.occurs(s, proven)))
+        if self.times < ENOUGH:
+            few = f"{plural(self.times, 'run')} of each: so few can miss it; more with --times {ENOUGH}."
+            typer.echo("\n" + _wrapped(few))
 
     def _alone(self) -> tuple[int, Sequence[Proof], dict[str, str]]:
         """Prove with one release: exit code, proofs, versions."""

@@ -194,8 +194,9 @@ def test_a_prove_of_several_releases_ends_with_a_table_of_them_and_a_sentence(
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "undelete 1.10.1 found 1 of 2" in lines
     assert "undelete 1.8.1 could not run" in lines
-    assert "undelete 1.12.0 not found in 2 runs" in lines
-    assert lines[-1] == "undelete occurs in 1.10.1, not in 1.12.0; could not be run in 1.8.1."
+    assert "undelete 1.12.0 found 0 of 2" in lines
+    assert lines[-3] == "undelete occurs in 1.10.1, not in 1.12.0; could not be run in 1.8.1."
+    assert lines[-1] == "2 runs of each: so few can miss it; more with --times 20."
     told = json.loads((tmp_path / "all.json").read_text())
     assert [p["release"] for p in told["proofs"]] == ["1.10.1"] * 2 + ["1.8.1"] * 2 + ["1.12.0"] * 2
     assert done.returncode == 1
@@ -267,8 +268,9 @@ def test_a_prove_of_several_releases_of_deltas_software_is_one_of_icebergs(
     )
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert [x for x in lines if x.startswith(title)] == [f"{title} {r}:" for r in releases]
-    assert f"{names} {releases[0]} found 1 of 1" in lines and f"{names} {releases[1]} not found" in lines
-    assert lines[-1] == f"{names} occurs in {releases[0]}, not in {releases[1]}."
+    assert f"{names} {releases[0]} found 1 of 1" in lines and f"{names} {releases[1]} found 0 of 1" in lines
+    assert lines[-3] == f"{names} occurs in {releases[0]}, not in {releases[1]}."
+    assert lines[-1] == "1 run of each: so few can miss it; more with --times 20."
     told = json.loads((tmp_path / "all.json").read_text())
     assert [p["release"] for p in told["proofs"]] == [*releases]
     assert [told["versions"][r][option.removeprefix("--")] for r in releases] == [*releases]
@@ -343,7 +345,7 @@ def test_a_scenario_without_anomalies_holds_and_does_not_occur() -> None:
     proven = {release: [proof(promise.scenario, s) for s in each] for release, each in states.items()}
     assert proofs.occurs(promise, proven) == "undelete-serializable holds in 1.10.1 and 1.12.0, not in 1.8.1 or 1.9.2."
     assert [row.cells[2] for row in proofs.releases([promise], proven).rows] == [
-        "not kept",
+        "kept 0 of 1",
         "kept 1 of 2",
         "kept 1 of 1",
         "kept 1 of 1",
@@ -366,7 +368,7 @@ def test_a_scenario_occurs_if_its_anomaly_was_found_whatever_else_was() -> None:
         "found 1 of 1, and something else",
         "found 1 of 1",
         "found 1 of 1",
-        "not found",
+        "found 0 of 1",
     ]
 
 
