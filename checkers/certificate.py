@@ -226,7 +226,7 @@ class Certificate:
         unasked = sum(a.conclusion is Conclusion.ERROR for a in results)
         text = f"none of {len(asked)} requirements fails" if asked else "no requirement was asked"
         if worst:
-            text = f"{worst[0]}: {len(failed)} of {len(asked)} requirements fail"
+            text = f"{len(failed)} of {len(asked)} requirements {_fail(worst[0], failed)}"
         if unasked:
             text = f"{unasked} of {len(results)} requirements could not be asked; {text}"
         return f"{text}; {self.asked(catalog)}; {self.counts(catalog)}"
@@ -250,6 +250,20 @@ class Certificate:
             "headlines": {c: self.headline(c) for c in self.servers},
         }
         return {"format": FORMAT, **asdict(self), **said}
+
+
+def _fail(worst: Severity, failed: Sequence[RequirementResult]) -> str:
+    """``fail, 4 of them lose data``: not each failure does the worst."""
+    count = sum(a.effect is worst for a in failed)
+    if len(failed) == 1:
+        return f"fails and {worst}"
+    verb, _, object_ = worst.partition(" ")
+    many = f"{verb[:-1]} {object_}".strip()
+    return (
+        f"fail, all of them {many}"
+        if count == len(failed)
+        else f"fail, {count} of them {worst if count == 1 else many}"
+    )
 
 
 FORMAT = 1

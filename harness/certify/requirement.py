@@ -99,7 +99,7 @@ def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
         return failed("main is built on each acknowledged snapshot", text, lost[0], seen["end"])
     if not made:
         return failed("some commits are made", "none was", *sent[:1])
-    return passed(f"{len(made)} acknowledged commits are in the table")
+    return passed(f"{len(made)} of {len(sent)} commits were acknowledged, and are in the table")
 
 
 def misleads(seen: Iterable[Exchange]) -> Judgement | None:

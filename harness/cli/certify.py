@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -112,6 +112,15 @@ class CertifyOptions(Options):
         names = listed("--catalog", self.catalog)
         return {user_file.load(Path(n)).name if user_file.is_file(n) else n: n for n in names}
 
+    @property
+    def _stores(self) -> set[str]:
+        """The addresses of the stores that the catalogs' files name by ``s3:``."""
+        from compose.catalogs import user_file
+        from compose.catalogs.addresses import store_address
+
+        named = [s3 for n in self._catalogs.values() if user_file.is_file(n) and (s3 := user_file.load(Path(n)).s3)]
+        return {f"{parts.scheme}://{parts.netloc}" for parts in map(store_address, named)}
+
     @cached_property
     def _asked(self) -> list[Requirement]:
         from harness.certify.requirements import GROUPS, requirements
@@ -124,11 +133,12 @@ class CertifyOptions(Options):
 
     def _named(self, name: str, option: str = "--explain", groups: Sequence[str] = ()) -> Requirement:
         from harness.certify.requirements import requirements
-        from workloads.file.meant import unknown
+        from workloads.file.meant import suggest
 
         known = {r.id: r for r in requirements()}
         if name not in known:
-            raise BadArgument(f"{option} {name}: {unknown('requirement', name, (*groups, *known))}")
+            meant = suggest(name, (*groups, *known))
+            raise BadArgument(f"{option} {name}: unknown requirement {name!r}{meant}; --list has all")
         return known[name]
 
     @cached_property
@@ -209,23 +219,26 @@ class CertifyOptions(Options):
             write_output(self.output, render.data(made))
         typer.echo()
         ends = {"page": written, "json": written.with_suffix(".json"), "again": certificate.command}
-        show(made, ends | ({"left": left_over(places, into / LEFT)} if (places := whole.left()) else {}))
+        left = {"left": left_over(places, into / LEFT, self._stores)} if (places := whole.left()) else {}
+        show(made, ends | left)
         for line in () if self._before is None else changes(self._before, certificate):
             typer.echo(f"  changed {line}")
         return certificate.exit_code
 
 
-def left_over(places: Sequence[str], file: Path) -> str:
+def left_over(places: Sequence[str], file: Path, stores: Collection[str] = ()) -> str:
     """Where the files of dropped tables may be, and how they are removed.
 
     Args:
         places: the folders of these tables.
         file: it has them, a line each.
+        stores: the addresses that their stores are known by; of several none is said, because one command reaches one.
     """
     named = shlex.quote(str(file))
     steps = zip(*(place.split("/") for place in places), strict=False)
     below = "/".join(step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps))
-    remove = [f"xargs -n1 aws s3 rm --recursive < {named}"] if all(p.startswith("s3:") for p in places) else []
+    at = f" --endpoint-url {shlex.quote(next(iter(stores)))}" if len(stores) == 1 else ""
+    remove = [f"xargs -n1 aws s3 rm --recursive{at} < {named}"] if all(p.startswith("s3:") for p in places) else []
     remove += [f"xargs -n1 rm -r < {named}"] if not any("://" in p for p in places) else []
     how = f"; remove them: {remove[0]}" if remove else ""
     return f"{len(places)} folders of dropped tables below {below} may have files: {file}{how}"

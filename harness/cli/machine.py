@@ -200,7 +200,7 @@ class DownOptions(Options):
         from compose.processes.container import answers, engine, others, sweep
         from harness.run import standing
 
-        typer.echo("down" if standing.down(ensure.home()) else "nothing was up")
+        typer.echo("down" if standing.down(ensure.home(), typer.echo) else "nothing was up")
         if self.run or answers() is not None:
             client = engine("docker")
             try:

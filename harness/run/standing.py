@@ -45,6 +45,8 @@ UP_S = 420.0
 """Longer than WRITER_START_S, which only its last part may take: before it, the services start."""
 DOWN_S = 30.0
 """Seconds for the keeper to stop what it started; then its watchdog does."""
+DOWN_MOST_S = 300.0
+"""Seconds that the keeper may take on a busy machine, of which `down` says every DOWN_S that it waits."""
 RENEW_S = 0.5
 """Seconds between checks whether a driver has ended."""
 
@@ -202,8 +204,8 @@ def lent(home: Path, endpoints: Endpoints, logs: Path, say: Callable[[str], None
             _file(home).unlink(missing_ok=True)
 
 
-def down(home: Path) -> bool:
-    """Stop the standing stack; False if there was none.
+def down(home: Path, say: Callable[[str], object]) -> bool:
+    """Stop the standing stack; False if there was none. ``say`` hears that it takes long.
 
     Raises:
         StandingError: it does not end.
@@ -214,13 +216,19 @@ def down(home: Path) -> bool:
         return False
     keeper = psutil.Process(record["pid"])
     keeper.send_signal(signal.SIGTERM)
-    try:
-        keeper.wait(DOWN_S)
-    except psutil.TimeoutExpired:
-        raise StandingError(
-            f"process {record['pid']} does not end; kill it with kill -9, its watchdog then stops the rest"
-        ) from None
-    return True
+    waited = 0.0
+    while True:
+        try:
+            keeper.wait(DOWN_S)
+        except psutil.TimeoutExpired:
+            waited += DOWN_S
+        else:
+            return True
+        if waited >= DOWN_MOST_S:
+            raise StandingError(
+                f"process {record['pid']} has not ended after {waited:.0f} s; kill it with kill -9, its watchdog then stops the rest"
+            )
+        say(f"still waits for process {record['pid']} to stop its services ({waited:.0f} s)")
 
 
 def keep(writers: int, logs: Path, catalog: str, mode: Mode) -> None:

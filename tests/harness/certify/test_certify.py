@@ -22,7 +22,8 @@ from checkers.certificate import (
     changes,
 )
 from harness.certify.certify import concluded, read
-from harness.certify.requirement import Judgement, failed, passed
+from harness.certify.exchanges import Exchanges
+from harness.certify.requirement import Judgement, failed, keeps_acknowledged, passed
 from harness.certify.requirements import GROUPS, document, requirements
 from harness.cli.app import app
 from harness.cli.crash import Crash
@@ -81,7 +82,7 @@ def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Pa
     into = tmp_path / "into"
     code, out = typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
     assert code == 1, out
-    assert f"loses data: 1 of 4 requirements fail; 4 of {ALL} asked; 2/3 must" in out and "· 0 n/a" in out
+    assert f"1 of 4 requirements fails and loses data; 4 of {ALL} asked; 2/3 must" in out and "· 0 n/a" in out
     stored = json.loads((into / "certify.json").read_text())
     (lost,) = [a for a in stored["answers"] if a["conclusion"] == "fail"]
     assert lost["id"] == "txn-same-table-twice" and lost["tries"] == lost["alike"] == 3
@@ -127,6 +128,12 @@ def test_what_files_it_may_have_left_is_named_with_how_to_remove_them(own: Path,
         in out
     )
     assert f"xargs -n1 aws s3 rm --recursive < {into / 'left.txt'}" in out
+
+
+def test_the_command_that_removes_files_reaches_the_store_of_the_file(own: Path, tmp_path: Path) -> None:
+    own.write_text(own.read_text() + "s3: http://minio:9000/lake\n")
+    _, out = typed("--catalog", own, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
+    assert f"xargs -n1 aws s3 rm --recursive --endpoint-url http://minio:9000 < {tmp_path / 'into' / 'left.txt'}" in out
 
 
 def test_files_that_are_gone_are_not_named(tmp_path: Path) -> None:
@@ -251,7 +258,8 @@ def test_a_wrong_credential_is_said_in_the_servers_words(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--only", "null-reff"], "did you mean null-ref"),
+        (["--only", "null-reff"], "unknown requirement 'null-reff' (did you mean null-ref?); --list has all"),
+        (["--only", "xyzzy"], "unknown requirement 'xyzzy'; --list has all"),
         (["--only", "status"], "did you mean statuses"),
         (["--only", "one winner and nothing"], "did you mean one winner and nothing lost"),
         (["--explain", "nul-ref"], "did you mean null-ref"),
@@ -287,6 +295,35 @@ def test_list_and_explain_ask_nothing() -> None:
     assert len(out.splitlines()) == len(GROUPS) + len(requirements())
     code, out = typed("--explain", "null-ref")
     assert code == 0 and "l.3712" in out and "loses data" in out
+
+
+@pytest.mark.parametrize(
+    ("effects", "says"),
+    [
+        ([Severity.BREAKS, Severity.LOSS, Severity.LOSS], "3 of 4 requirements fail, 2 of them lose data; "),
+        ([Severity.BREAKS, Severity.LOSS], "2 of 3 requirements fail, 1 of them loses data; "),
+        ([Severity.LOSS, Severity.LOSS], "2 of 3 requirements fail, all of them lose data; "),
+        ([Severity.BREAKS], "1 of 2 requirements fails and breaks writers; "),
+        ([Severity.CONFUSES, Severity.CONFUSES], "2 of 3 requirements fail, all of them confuse; "),
+        ([], "none of 1 requirements fails; "),
+    ],
+)
+def test_the_headline_says_how_many_do_the_worst(effects: list[Severity], says: str) -> None:
+    found = [answer(Level.MUST, e, Conclusion.FAIL) for e in effects] + [
+        answer(Level.MUST, Severity.LOSS, Conclusion.PASS)
+    ]
+    numbered = [replace(a, id=str(n)) for n, a in enumerate(found)]
+    assert Certificate({"c": ""}, [], numbered, "", "", "").headline("c").startswith(says)
+
+
+def test_a_pass_says_how_many_of_the_commits_that_were_sent_were_acknowledged() -> None:
+    def sent(number: int, status: int) -> Exchange:
+        change = {"updates": [{"snapshot": {"snapshot-id": number, "parent-snapshot-id": number - 1}}]}
+        return Exchange("append:0", "POST", "/t", change, status)
+
+    end = Exchange("end", "GET", "/t", None, 200, body={"metadata": {"current-snapshot-id": 1}})
+    seen = Exchanges([sent(1, 200), sent(2, 409), sent(3, 409), end])
+    assert keeps_acknowledged(seen, "append") == passed("1 of 3 commits were acknowledged, and are in the table")
 
 
 def test_one_failure_of_several_tries_counts() -> None:

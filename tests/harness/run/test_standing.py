@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -186,3 +187,36 @@ def test_a_stack_that_is_lent_is_used_by_runs_until_it_ends(tmp_path: Path) -> N
         assert standing.up(tmp_path, 2)[1] is False, "there is only one"
     with standing.use(tmp_path, spec("rest"), releases.DEFAULT, said.append) as found:
         assert found is None
+
+
+class SlowKeeper:
+    """It ends when it has been waited for so many times."""
+
+    def __init__(self, waits: int) -> None:
+        self.waits = waits
+        self.waited = 0.0
+
+    def send_signal(self, number: int) -> None:
+        assert number == signal.SIGTERM
+
+    def wait(self, seconds: float) -> None:
+        self.waited += seconds
+        self.waits -= 1
+        if self.waits:
+            raise psutil.TimeoutExpired(seconds)
+
+
+@pytest.mark.parametrize(("waits", "ends"), [(1, True), (4, True), (1000, False)])
+def test_down_waits_for_a_stack_that_ends_slowly_and_says_so(
+    waits: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, said = SlowKeeper(waits), list[str]()
+    monkeypatch.setattr(standing, "_read", lambda _: {"pid": 7})
+    monkeypatch.setattr(standing.psutil, "Process", lambda _: keeper)
+    if ends:
+        assert standing.down(tmp_path, said.append)
+    else:
+        with pytest.raises(standing.StandingError, match="process 7 has not ended after 300 s; kill it with kill -9"):
+            standing.down(tmp_path, said.append)
+    assert keeper.waited == min(waits * standing.DOWN_S, standing.DOWN_MOST_S)
+    assert len(said) == min(waits, 10) - 1 and all("still waits for process 7" in line for line in said)
