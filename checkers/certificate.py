@@ -181,6 +181,7 @@ class Certificate:
         answers: the last one of each requirement that was asked.
         made: when, ISO format; ``icequake``: the release that asked.
         command: makes it again.
+        software: catalog → what its file's ``summary:`` says it is; others have none.
     """
 
     servers: Mapping[str, str]
@@ -189,6 +190,12 @@ class Certificate:
     made: str
     icequake: str
     command: str
+    software: Mapping[str, str] = field(default_factory=dict)
+
+    def called(self, catalog: str) -> str:
+        """``my (Lakekeeper 0.13)``: a catalog with what it is."""
+        software = self.software.get(catalog)
+        return f"{catalog} ({software})" if software else catalog
 
     def of(self, catalog: str) -> dict[str, RequirementResult]:
         """Requirement → what came of it on a catalog."""

@@ -62,7 +62,11 @@ def of(c: Certificate) -> Page:
             Section("What the verdicts mean", "verdicts", [Text(LEGEND, "list")], short="Verdicts"),
         ],
         c.to_json(),
-        facts=[*c.servers.items(), ("made", c.made), ("icequake", c.icequake)],
+        facts=[
+            *((c.called(n), address) for n, address in c.servers.items()),
+            ("made", c.made),
+            ("icequake", c.icequake),
+        ],
         command=("again", c.command),
         suite=_suite(c),
     )
@@ -74,8 +78,8 @@ def _banner(c: Certificate) -> Banner:
         status = "incomplete"  # what somebody chose is no certificate of the rest
     if len(c.servers) == 1:
         (name,) = c.servers
-        return Banner(status, f"catalog {name}: {c.headline(name)}", "")
-    return Banner(status, f"{len(c.servers)} catalogs", " ".join(f"{n}: {c.headline(n)}." for n in c.servers))
+        return Banner(status, f"catalog {c.called(name)}: {c.headline(name)}", "")
+    return Banner(status, f"{len(c.servers)} catalogs", " ".join(f"{c.called(n)}: {c.headline(n)}." for n in c.servers))
 
 
 def _matrix(c: Certificate, asked: set[str]) -> Table:

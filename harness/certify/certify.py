@@ -16,6 +16,7 @@ from checkers.certificate import Absent, Certificate, Conclusion, RequirementRes
 from checkers.evidence import journal
 from checkers.evidence.journal import Journal, JournalFormat
 from compose.catalogs import user_file
+from compose.redaction import Redaction
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks, secrets_of_files
@@ -125,7 +126,12 @@ class Certify:
         answers = [given[key] for name in self.catalogs for r in requirements() if (key := (name, r.id)) in given]
         servers = {name: self.servers.get(name, "") for name in self.catalogs}
         made = datetime.now(UTC).isoformat(timespec="seconds")
-        return Certificate(servers, [r.question for r in requirements()], answers, made, __version__, command)
+        questions = [r.question for r in requirements()]
+        return Certificate(servers, questions, answers, made, __version__, command, self._software())
+
+    def _software(self) -> dict[str, str]:
+        files = [user_file.load(Path(n)) for n in self.catalogs.values() if user_file.is_file(n)]
+        return {own.name: Redaction(own.secrets).text(own.summary) for own in files if own.summary}
 
     def _last(self) -> dict[tuple[str, str], RequirementResult]:
         return {(a.catalog, a.id): a for a in self.answers}

@@ -207,9 +207,7 @@ class CertifyOptions(Options):
 
         beyond = {a.id for a in whole.answers} - {r.id for r in self._asked}
         only = {"only": None} if beyond else {}  # what an earlier command asked into this folder is on the page, too
-        certificate = whole.certificate(
-            self.again(into=None, **only)
-        )  # a new folder, so nothing is taken from this one
+        certificate = whole.certificate(published(self.words(into=None, store=None, catalog=self.catalog, **only)))
         made = page.of(certificate)
         written = render.write(made, into)
         for name in self._catalogs:
@@ -218,12 +216,17 @@ class CertifyOptions(Options):
         if self.output is not None:
             write_output(self.output, render.data(made))
         typer.echo()
-        ends = {"page": written, "json": written.with_suffix(".json"), "again": certificate.command}
+        ends = {"page": written, "json": written.with_suffix(".json"), "again": self.again(into=None, **only)}
         left = {"left": left_over(places, into / LEFT, self._stores)} if (places := whole.left()) else {}
         show(made, ends | left)
         for line in () if self._before is None else changes(self._before, certificate):
             typer.echo(f"  changed {line}")
         return certificate.exit_code
+
+
+def published(words: Sequence[str]) -> str:
+    """A command as others read it: of a path the file's name alone, because the folders are those of one machine."""
+    return shlex.join(["icequake", *(",".join(Path(part).name for part in word.split(",")) for word in words)])
 
 
 def left_over(places: Sequence[str], file: Path, stores: Collection[str] = ()) -> str:

@@ -202,8 +202,23 @@ def test_the_command_that_is_printed_asks_again(own: Path, tmp_path: Path) -> No
     words = "--catalog", own, "--only", FAST, "--store", tmp_path / "store", "--quiet"
     _, out = typed(*words, "--into", tmp_path / "into")
     (again,) = [x.partition("again")[2].strip(" :") for x in out.splitlines() if x.strip().startswith("again")]
-    assert again == json.loads((tmp_path / "into" / "certify.json").read_text())["command"]
     assert "--only" in again and "--into" not in again, "a new folder has no answers"
+    assert str(own) in again
+
+
+def test_what_is_published_has_the_servers_version_and_no_path_of_the_machine(own: Path, tmp_path: Path) -> None:
+    own.write_text(own.read_text() + "summary: Lakekeeper 0.13, staging\n")
+    into = tmp_path / "into"
+    words = "--catalog", own, "--only", "null-ref,statuses", "--store", tmp_path / "store", "--into", into, "--quiet"
+    _, out = typed(*words)
+    whole = json.loads((into / "certify.json").read_text())
+    assert whole["software"] == {"mine": "Lakekeeper 0.13, staging"} and read(into / "certify.json").software
+    assert whole["command"] == "icequake certify --catalog mine.yaml --only null-ref,statuses"
+    shown = (into / "certify.html").read_text()
+    assert "Lakekeeper 0.13, staging" in shown and "--catalog mine.yaml" in shown
+    assert "catalog mine (Lakekeeper 0.13, staging): " in " ".join(out.split())
+    for file in ("certify.html", "certify.json", "junit.xml", "badge.json"):
+        assert str(tmp_path) not in (into / file).read_text(), file
 
 
 def test_a_folder_of_another_certificate_is_refused_in_one_line(own: Path, tmp_path: Path) -> None:
