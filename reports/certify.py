@@ -47,6 +47,12 @@ LEGEND = (
 MOST_BODY = 4000
 """Characters of a body on the page: a table's metadata with four snapshots, or the 200 properties of a namespace; the JSON has all of it."""
 
+FINDINGS = {
+    "expiry-spares-refs": "docs/findings/expiry-takes-references.md",
+    "txn-one-table": "docs/findings/rest-one-table-transaction.md",
+}
+"""Requirement → the page of icequake's that tells why servers fail it, and shows it with an engine."""
+
 
 def of(c: Certificate) -> Page:
     """The page; its data is ``certify.json``."""
@@ -134,6 +140,7 @@ def _failures(c: Certificate) -> Iterator[Block]:
 def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
     facts = [("must hold", q.sentence), ("said by", q.source)]
     facts += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
+    facts += [("told in", FINDINGS[q.id])] if q.id in FINDINGS else []
     return [*facts, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
 
 

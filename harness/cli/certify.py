@@ -157,6 +157,8 @@ class CertifyOptions(Options):
 
     def execute(self) -> int:
         if self.listing or self.explain is not None:
+            from reports.certify import FINDINGS
+
             group = ""
             for r in self._asked if self.explain is None else [self._named(self.explain)]:
                 if self.explain is None and r.group != group:
@@ -167,6 +169,8 @@ class CertifyOptions(Options):
                     typer.echo(
                         f"\n  group   {r.group}\n  source  {r.source}\n  if not  {r.effect}\n  tries   {r.tries}"
                     )
+                    if r.id in FINDINGS:
+                        typer.echo(f"  told in {FINDINGS[r.id]}")
             return 0
         return self._certify()
 

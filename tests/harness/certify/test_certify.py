@@ -341,6 +341,19 @@ def test_a_pass_says_how_many_of_the_commits_that_were_sent_were_acknowledged() 
     assert keeps_acknowledged(seen, "append") == passed("1 of 3 commits were acknowledged, and are in the table")
 
 
+def test_a_failure_of_which_a_finding_tells_names_it_on_the_page_and_when_it_is_explained() -> None:
+    text = (ROOT / "docs" / "certify.md").read_text()
+    for id, finding in page.FINDINGS.items():
+        assert (ROOT / finding).is_file() and finding.removeprefix("docs/") in text
+        (requirement,) = (r for r in requirements() if r.id == id)
+        failure = replace(answer(Level.MUST, Severity.LOSS, Conclusion.FAIL), id=id)
+        whole = Certificate({"c": ""}, [requirement.question], [failure], "", "", "")
+        assert finding in repr(page.of(whole).sections[1])
+        assert finding in typed("--explain", id)[1]
+    assert page.FINDINGS.keys() == {"expiry-spares-refs", "txn-one-table"}
+    assert "docs/findings" not in typed("--explain", "null-ref")[1]
+
+
 def test_one_failure_of_several_tries_counts() -> None:
     requirement = requirements()[0]
     found = concluded("c", requirement, [passed(), failed("one", "two"), passed()])
