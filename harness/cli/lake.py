@@ -76,7 +76,7 @@ def keeping(
 ) -> Publish[T]:
     """As ``publish``, which writes what people read of a judged run; the run then goes into the lake, if there is one.
 
-    ``rows``: the folder that has its rows until there is one; None: nothing is kept for a later lake.
+    ``rows``: the folder that has its rows until a lake has them; None: nothing is kept for later.
     """
     if place is None and rows is None:
         return publish
@@ -85,7 +85,7 @@ def keeping(
     def both(folder: RunFolder, evidence: Evidence) -> T:
         shown = publish(folder, evidence)
         if place is not None:
-            kept(place, folder, evidence, say)
+            kept(place, folder, evidence, say, rows)
         elif rows is not None:
             keep_apart(rows, folder, evidence, say)
         return shown

@@ -194,6 +194,15 @@ class SoakOptions(Options):
         found = seed_of(self.into) if self.into is not None and self.seed is None else self.seed
         return random.SystemRandom().randrange(2**31) if found is None else found
 
+    def _unusable_lake(self, into: Path) -> str | None:
+        """What the user should know before the night of a lake that takes no run; None if it does, or none is wanted."""
+        from harness.lake.folders import adding, unusable
+
+        place = place_of(self.lake, self.store)
+        if place is None or (why := unusable(place)) is None:
+            return None
+        return f"the lake takes no run: {why}. This night keeps what a lake needs; once it works: {adding(place, into)}"
+
     def _without_lake(self) -> str | None:
         """What the user should know of a store without a lake; None if there is one, or none is wanted."""
         if self.lake is not None or place_of(None, self.store) is not None:
@@ -219,7 +228,7 @@ class SoakOptions(Options):
             voice = frame.voice
             voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}, {self.how_long}: {into}")
             voice.keep(f"go on at any time with: {goes_on}")
-            if (missing := self._without_lake()) is not None:
+            if (missing := self._without_lake() or self._unusable_lake(into)) is not None:
                 voice.keep(missing)
             for cell, why in self._file.left_out.items():
                 voice.say(f"left out: {cell.name}: {why}")
@@ -254,7 +263,7 @@ class SoakOptions(Options):
             shown.line(whole.night, line)
 
         kept_in = place_of(self.lake, self.store)
-        rows = into / record.ROWS if self.lake is None else None
+        rows = None if self.lake == "no" else into / record.ROWS
         publishing = keeping(kept_in, publish, voice.say, rows)
         whole = Soak(order, into, voice, publishing, run_finished=tell, stopping=shown.meanwhile)
         whole.find_finished = lambda found: shown.show(f"  {soakwords.find_of(found)}")

@@ -96,31 +96,52 @@ def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> T
         return tend(lake, rows["runs"]["day"].to_pylist())
 
 
-def kept(place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> bool:
+def kept(
+    place: Place, folder: RunFolder, evidence: Evidence, say: Callable[[str], object], rows: Path | None = None
+) -> bool:
     """Put a judged run into the lake; if it cannot be written, say so, with the command that adds the run later. Whether it is in.
 
     A lake that could not be tended has the run all the same; what that met is said, too.
+
+    Args:
+        rows: a night's folder of rows. The night removes folders of runs, so what the lake did not take is kept there.
     """
     name = name_of(folder.path)
     try:
         tended = keep(place, folder, evidence)
     except Exception as e:  # whatever a broken file of the lake makes its readers raise: a run loses nothing by it
-        where = "" if place.folder is None else f" --store {shlex.quote(str(place.folder.parent))}"
-        where = where or f" --lake {shlex.quote(place.name)}"
-        say(f"{name} is not in the lake: {e}; add it with: icequake lake add {shlex.quote(str(folder.path))}{where}")
+        of_night = rows is not None and keep_apart(rows, folder, evidence, say)
+        adds = adding(place, rows.parent if rows is not None and of_night else folder.path)
+        say(f"{name} is not in the lake: {e}; add it with: {adds}")
         return False
     for line in tended.ended:
         say(f"{name} is in the lake, but {line}")
     return True
 
 
-def keep_apart(place: Path, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> None:
+def adding(place: Place, path: Path) -> str:
+    """The command that adds a run or a night to a lake."""
+    own = place.folder is None
+    where = f"--lake {shlex.quote(place.name)}" if own else f"--store {shlex.quote(str(Path(place.name).parent))}"
+    return f"icequake lake add {shlex.quote(str(path))} {where}"
+
+
+def unusable(place: Place) -> str | None:
+    """Why a lake takes no run now, such as that it was moved; None if it is there, or could be made."""
+    try:
+        with opened(place, make=True):
+            return None
+    except Exception as e:  # whatever a broken file of the lake makes its readers raise
+        return str(e)
+
+
+def keep_apart(place: Path, folder: RunFolder, evidence: Evidence, say: Callable[[str], object]) -> bool:
     """Keep the rows of a night's judged run in its folder ``place``, from which a lake takes them when the run's own is gone.
 
-    If that fails, it is said. A run of a shrink is none of the night's.
+    Returns whether they are there. If that fails, it is said. A run of a shrink is none of the night's.
     """
     if folder.path.parent.parent != place.parent / "runs":
-        return
+        return False
     into = place / name_of(folder.path)
     try:
         rows = read(folder, evidence)
@@ -132,6 +153,8 @@ def keep_apart(place: Path, folder: RunFolder, evidence: Evidence, say: Callable
             Path(scratch).mkdir()
     except Exception as e:  # whatever is wrong with it, the run loses nothing
         say(f"no lake can have {name_of(folder.path)} once its folder is gone: {e}")
+        return False
+    return True
 
 
 def rows_apart(path: Path) -> Rows | None:

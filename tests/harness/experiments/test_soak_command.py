@@ -83,6 +83,17 @@ def test_a_night_says_nothing_of_a_lake_that_is_there_or_that_nobody_wants(
     assert "no lake" not in CliRunner().invoke(app, typed).output
 
 
+def test_a_lake_that_was_moved_is_said_before_the_night_with_what_the_night_keeps_for_it(tmp_path: Path) -> None:
+    CliRunner().invoke(app, ["lake", "init", "--store", str(tmp_path / "before")])
+    (tmp_path / "before" / "lake").rename(tmp_path / "lake")
+    night = tmp_path / "soak" / "night"
+    said = SoakOptions(suite="tiny.yaml", store=tmp_path)._unusable_lake(night)
+    assert said is not None and "where the lake was made; move it back, or remove it" in said
+    assert said.endswith(f"once it works: icequake lake add {night} --store {tmp_path}")
+    assert SoakOptions(suite="tiny.yaml", store=tmp_path, lake="no")._unusable_lake(night) is None
+    assert SoakOptions(suite="tiny.yaml", store=tmp_path / "new", lake="yes")._unusable_lake(night) is None
+
+
 def test_the_suites_of_the_library_are_listed() -> None:
     done = CliRunner().invoke(app, ["list", "suites"])
     assert done.exception is None

@@ -35,9 +35,9 @@ from harness.cli.lake import keeping
 from harness.cli.options import BadArgument
 from harness.lake import place, upkeep
 from harness.lake.errors import Collision, LakeError, QueryError
-from harness.lake.folders import add_all, folders_in, keep, kept, read
+from harness.lake.folders import add_all, folders_in, keep, kept, read, unusable
 from harness.lake.lake import VERSION_KEY, Lake, opened, summary, within
-from harness.lake.place import embedded
+from harness.lake.place import Place, embedded
 from harness.lake.views import readable
 from tests.support.lakes import adding, content, copied, files_on_disk
 from tests.support.peers import PATIENCE
@@ -788,6 +788,44 @@ def test_a_night_is_added_whole_with_the_runs_whose_folders_it_removed(one_run: 
             mine = [r for r in content(lake, name, "added") if r["run"] == f"quick/{STAMPS[1]}"]
             assert mine == content(direct, name, "added")
         assert all(r["added"] is not None for r in content(lake, "runs"))
+
+
+@pytest.fixture
+def moved_lake(tmp_path: Path) -> Place:
+    """A lake that was made elsewhere, so that it takes no run."""
+    typed("lake", "init", "--store", str(tmp_path / "before"))
+    shutil.copytree(tmp_path / "before" / "lake", tmp_path / "lake")
+    return embedded(tmp_path)
+
+
+def test_a_night_keeps_the_rows_of_a_run_that_its_lake_did_not_take(
+    one_run: Path, tmp_path: Path, moved_lake: Place
+) -> None:
+    """The folder of a valid run is removed: the command that is named must work without it."""
+    night, said = tmp_path / "soak" / "night", list[str]()
+    folder = copied(one_run, night / "runs", STAMPS[0])
+    shrunk = copied(one_run, night / "shrinks" / "1" / "runs", STAMPS[1])
+    for run in (folder, shrunk):
+        publish = keeping(moved_lake, lambda folder, _: "a page", said.append, night / "rows")
+        assert publish(run, load_evidence(run.path)) == "a page"
+    shutil.rmtree(folder.path)
+    cell = Cell("quick", "rest", "none", "1.12.0", "2")
+    header = {"format": 1, "suite": "night", "seed": 1, "length": 30.0, "cells": [cell.to_json()]}
+    line = _encoded(NightRun(cell, 0, 0, "2026-11-22T01:00:00Z", "valid"))
+    (night / "runs.jsonl").write_text(f"{json.dumps(header)}\n{json.dumps(line)}\n")
+    named = [line.partition("; add it with: icequake ")[2].split() for line in said]
+    assert named == [["lake", "add", str(path), "--store", str(tmp_path)] for path in (night, shrunk.path)]
+    shutil.rmtree(tmp_path / "lake")
+    code, told = typed(*named[0], "--quiet")
+    assert (code, told.strip()) == (0, f"{tmp_path / 'lake'}: 1 added, 0 already there, 0 skipped")
+
+
+def test_a_lake_that_was_moved_is_known_before_a_run(tmp_path: Path, moved_lake: Place) -> None:
+    why = unusable(moved_lake)
+    assert (
+        why is not None and "move it back, or remove it and make it again from the runs with `icequake lake add`" in why
+    )
+    assert unusable(embedded(tmp_path / "another")) is None
 
 
 def test_rows_that_cannot_be_kept_take_nothing_from_a_run(one_run: Path, tmp_path: Path) -> None:
