@@ -101,6 +101,9 @@ ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
 CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
 
 GUARD: Final = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
+KEEPS: Final = (
+    "Use a catalog that stores a commit for good before it answers, and whose servers all read what the others stored."
+)
 REPLY: Final = (
     "Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up, or one that honours "
     "Idempotency-Key; repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."

@@ -54,6 +54,8 @@ ENDPOINT, TRANSACTIONS = "endpoint", "transactions"
 """Key of the evidence of a lost swap that came by the REST catalog's endpoint for transactions, and its value."""
 ANSWER = "answer"
 """Key of the evidence of a lost swap: what the catalog answered."""
+TAKEN = "taken"
+"""Key of the evidence of a lost swap that has a rival: whether it was there before the answer; else the catalog forgot what it made."""
 MOST_LISTED = 50
 """Number of anomalies per name and table that are listed one by one."""
 
@@ -271,12 +273,16 @@ class _TableSwaps:
             f"{'adds' if c.main is None else 'puts main at'} snapshot {u.snapshot}{on}. Yet none of the {versions} metadata versions up to "
             f"{explain.s(self._log.captured_until)} {where}: the server acknowledged a commit that it did not make. The client cannot know."
         )
-        if u.rival is not None and u.rival is not c:
+        taken = None if u.rival is None or u.rival is c else u.rival.time <= c.end
+        if u.rival is not None and taken is not None:
             rival = self._operations.get(u.rival.op or "")
             other = "another request" if rival is None else f"the {explain.operation(rival)}"
+            answered = f"(answered {u.rival.answer} at {explain.s(u.rival.end)})"
+            text += f" It accepted {other} in place of the same snapshot, too {answered}, and made "
             text += (
-                f" It accepted {other} in place of the same snapshot, too (answered {u.rival.answer} at {explain.s(u.rival.end)}), and made "
                 "that one; it must refuse the other with 409."
+                if taken
+                else "that one; its request came after that answer: the server had forgotten what it acknowledged."
             )
         ops = tuple(dict.fromkeys(op for op in (c.op, u.rival.op if u.rival is not None else None) if op is not None))
         snapshots = (u.snapshot, *((u.rival.main,) if u.rival is not None and u.rival.main is not None else ()))
@@ -291,6 +297,7 @@ class _TableSwaps:
             evidence={
                 LOST_SWAPS: [] if c.op is None else [c.op],
                 ANSWER: c.answer,
+                **({} if taken is None else {TAKEN: taken}),
                 **({ENDPOINT: TRANSACTIONS} if c.by_transaction else {}),
             },
         )

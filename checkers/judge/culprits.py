@@ -120,12 +120,18 @@ def _accepted(
     lost = sorted({op for a in group for op in facts.lost(a)})
     by = explain.listing(dict.fromkeys(explain.engine(operations[op]) for op in lost if op in operations))
     if answers and by:
-        said = f"answered {explain.listing(answers)} to what {by} committed{_endpoint(group)}, and did not make it"
-        taken = any(facts.instead(a) for a in group)
-        return f"{said}: another commit had taken its place" if taken else said
+        said = f"answered {explain.listing(answers)} to what {by} committed{_endpoint(group)}{MADE_NOT}"
+        taken = {a.evidence[pointer.TAKEN] for a in group if pointer.TAKEN in a.evidence}
+        if taken == {False}:
+            return f"{said.removesuffix(MADE_NOT)}{FORGOT}"
+        return f"{said}: another commit had taken its place" if taken == {True} else said
     if any(facts.instead(a) for a in group):
         return of.two_made
     return "acknowledged a commit that no version of the table has" if any(_unmade(a) for a in group) else ""
+
+
+MADE_NOT = ", and did not make it"
+FORGOT = " and forgot it: the next commit was made on the version before"
 
 
 def _endpoint(group: Sequence[Anomaly]) -> str:

@@ -16,7 +16,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.evidence.tablelog import Row, TableLog
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
-from checkers.judge.culprits import SERVER, DoneBy, done_by
+from checkers.judge.culprits import FORGOT, SERVER, DoneBy, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects, of_scenario
 from checkers.judge.repair import REPEATS, repair
 from checkers.judge.repairsteps import RepairStep
@@ -31,7 +31,7 @@ from checkers.judge.stories import (
     counted,
     harm_of,
 )
-from checkers.names import GUARD, KEYS, REPLY, Culprit, Harm, meaning
+from checkers.names import GUARD, KEEPS, KEYS, REPLY, Culprit, Harm, meaning
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
@@ -253,6 +253,8 @@ class _Teller:
             return ""
         if done.client:  # whatever became of it: the client took a lost reply for a failure
             return REPLY
+        if not known and done.how.endswith(FORGOT):
+            return KEEPS
         if of.guard and means.remedy == GUARD:
             return of.guard
         if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one

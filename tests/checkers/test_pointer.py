@@ -274,7 +274,22 @@ def test_a_request_that_was_answered_and_is_in_no_version_is_lost_and_the_server
         f"(answered 200 at {explain.s(own.end)}), and made that one; it must refuse the other with 409."
         in a.explanation
     )
-    assert a.evidence == {"lost": ["rival"], "answer": "204", "endpoint": "transactions"}
+    assert a.evidence == {"lost": ["rival"], "answer": "204", "taken": True, "endpoint": "transactions"}
+
+
+@pytest.mark.parametrize("forgot", [True, False])
+def test_what_came_after_the_answer_had_not_taken_the_place_of_the_commit(forgot: bool) -> None:
+    """The server forgot it, and made the next commit on the version before."""
+    e = clean()
+    own, lost = a_rival(e)
+    lost = replace(lost, time=own.time - 2, end=own.time - 1) if forgot else lost
+    result = check(asked(e, lost), [Pointer()], ran=RunFacts("mine", "rest", "1.12.0"))
+    (a,) = [a for v in result.verdicts for a in v.anomalies if a.name == "lost-swap"]
+    assert a.evidence["taken"] is not forgot
+    assert (
+        "its request came after that answer: the server had forgotten what it acknowledged." in a.explanation
+    ) is forgot
+    assert ("it must refuse the other with 409" in a.explanation) is not forgot
 
 
 def test_a_staged_snapshot_that_never_became_main_is_lost_too() -> None:

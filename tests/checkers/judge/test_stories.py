@@ -23,9 +23,9 @@ from checkers.judge.repairsteps import repair_words
 from checkers.judge.runfolder import ran_of
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, who
 from checkers.judge.telling import tell
-from checkers.names import KEYS, Harm, meaning
+from checkers.names import KEEPS, KEYS, Harm, meaning
 from checkers.nights.happened import happened
-from checkers.pointer import ANSWER, LOST_SWAPS
+from checkers.pointer import ANSWER, LOST_SWAPS, TAKEN
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
 from compose.catalogs.registry import CATALOGS
@@ -781,6 +781,28 @@ def test_how_a_row_came_back_is_read_in_the_commit_that_brought_it() -> None:
         ),
         (
             [
+                anomaly(
+                    *("lost-swap", "w0-1", "w1-1"),
+                    checker="pointer",
+                    table="orders",
+                    evidence={ANSWER: "200", TAKEN: True, LOST_SWAPS: ["w0-1"]},
+                )
+            ],
+            "answered 200 to what Spark committed, and did not make it: another commit had taken its place",
+        ),
+        (
+            [
+                anomaly(
+                    *("lost-swap", "w0-1", "w1-1"),
+                    checker="pointer",
+                    table="orders",
+                    evidence={ANSWER: "200", TAKEN: False, LOST_SWAPS: ["w0-1"]},
+                )
+            ],
+            "answered 200 to what Spark committed and forgot it: the next commit was made on the version before",
+        ),
+        (
+            [
                 anomaly("lost-commit", "w0-1", "w1-1", table="orders", evidence={"culprit": "server"}),
                 anomaly(
                     "lost-update", "w0-1", "w1-1", checker="pointer", table="orders", evidence={LOST_SWAPS: ["w0-1"]}
@@ -800,6 +822,7 @@ def test_how_it_was_done_is_said_where_the_headline_does_not_say_it(found: list[
     verdicts = [Verdict(c, False, these) for c, these in by.items()]
     (story,) = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "rest", "1.12.0")).stories
     assert story.how == how
+    assert (story.remedy == KEEPS) is ("forgot it" in how)
 
 
 @pytest.mark.parametrize(
