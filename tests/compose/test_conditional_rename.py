@@ -20,7 +20,7 @@ from compose.stack.sparkconf import spark_conf
 
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """Options for a JVM that lives for seconds: what the second compiler makes faster, it does not run long enough to gain by."""
-RENAMES, STALE_COMMITS = (Path(__file__).with_name(name) for name in ("Renames.java", "StaleCommits.java"))
+RENAMES, STALE_COMMITS = "Renames", "StaleCommits"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,25 @@ def store(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
         yield minio
     finally:
         minio.stop()
+
+
+@pytest.fixture(scope="module")
+def programs(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The classes of this folder's programs: started from its source, each JVM would compile it again."""
+    ensure.provide(installation, HADOOP_CONDITIONAL.jars)
+    scratch = tmp_path_factory.mktemp("programs")
+    conf = spark_conf(installation, endpoints("hadoop-conditional", "http://127.0.0.1:1"), scratch=scratch)
+    javac = installation.java.with_name("javac")
+    ensure.compile_folder(Path(__file__).parent, javac, libraries(installation, conf), scratch / "classes")
+    return scratch / "classes"
+
+
+def libraries(installation: Installation, conf: Mapping[str, str]) -> list[Path]:
+    """The writers' class path."""
+    return [
+        *map(Path, conf["spark.driver.extraClassPath"].split(os.pathsep)),
+        installation.spark_home / "jars" / "*",
+    ]
 
 
 def endpoints(catalog: str, s3: str) -> Endpoints:
@@ -50,13 +69,12 @@ def endpoints(catalog: str, s3: str) -> Endpoints:
     )
 
 
-def said_by(program: Path, installation: Installation, conf: Mapping[str, str]) -> list[str]:
+def said_by(program: str, programs: Path, installation: Installation, conf: Mapping[str, str]) -> list[str]:
     """What a program says with the writers' class path and S3A's properties, in the catalog's warehouse."""
     folder = conf["spark.sql.catalog.c.warehouse"]
-    spark = installation.spark_home / "jars" / "*"
-    class_path = os.pathsep.join([conf["spark.driver.extraClassPath"], str(spark)])
+    class_path = os.pathsep.join(map(str, [programs, *libraries(installation, conf)]))
     hadoop = [f"{k.removeprefix('spark.hadoop.')}={v}" for k, v in conf.items() if k.startswith("spark.hadoop.")]
-    command = [str(installation.java), *SHORT_LIVED, "-cp", class_path, str(program), folder, *hadoop]
+    command = [str(installation.java), *SHORT_LIVED, "-cp", class_path, program, folder, *hadoop]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -64,11 +82,11 @@ def said_by(program: Path, installation: Installation, conf: Mapping[str, str]) 
 
 @pytest.mark.slow
 def test_only_one_of_several_renames_makes_the_version(
-    installation: Installation, store: Minio, tmp_path: Path
+    installation: Installation, programs: Path, store: Minio, tmp_path: Path
 ) -> None:
     ensure.provide(installation, HADOOP_CONDITIONAL.jars)
     conf = spark_conf(installation, endpoints("hadoop-conditional", store.endpoint), scratch=tmp_path)
-    said = said_by(RENAMES, installation, conf)
+    said = said_by(RENAMES, programs, installation, conf)
     assert said[:3] == [
         "onto nothing, true, a, gone",
         "onto another, false, a, left",
@@ -82,23 +100,25 @@ def test_only_one_of_several_renames_makes_the_version(
 
 
 @pytest.mark.slow
-def test_several_renames_of_s3a_make_the_same_version(installation: Installation, store: Minio, tmp_path: Path) -> None:
+def test_several_renames_of_s3a_make_the_same_version(
+    installation: Installation, programs: Path, store: Minio, tmp_path: Path
+) -> None:
     """What ``hadoop-conditional`` is for. S3A looks whether the target exists, and then copies."""
     ensure.provide(installation, HADOOP.jars)
     conf = spark_conf(installation, endpoints("hadoop", store.endpoint), scratch=tmp_path)
-    said = said_by(RENAMES, installation, conf)
+    said = said_by(RENAMES, programs, installation, conf)
     assert said[1] == "onto another, false, a, left"
     assert max(int(race.split(", ")[1]) for race in said[5:]) > 1, said
 
 
 @pytest.mark.slow
 def test_a_stalled_commit_is_refused_unless_its_version_was_deleted_or_has_another_name(
-    installation: Installation, store: Minio, tmp_path: Path
+    installation: Installation, programs: Path, store: Minio, tmp_path: Path
 ) -> None:
     """Iceberg's HadoopTableOperations: what no file system can prevent (docs/catalogs/hadoop-conditional.md)."""
     ensure.provide(installation, HADOOP_CONDITIONAL.jars)
     conf = spark_conf(installation, endpoints("hadoop-conditional", store.endpoint), scratch=tmp_path)
-    assert said_by(STALE_COMMITS, installation, conf) == [
+    assert said_by(STALE_COMMITS, programs, installation, conf) == [
         "another commit: refused, others 1, stalled 0",
         "four commits, old files kept: refused, others 4, stalled 0",
         "four commits, old files deleted: accepted, others 0, stalled 1",
