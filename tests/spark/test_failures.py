@@ -31,6 +31,8 @@ pytestmark = pytest.mark.spark
 
 ENOUGH = 300.0
 """Seconds after which a test gives up on what never comes."""
+DRIVERS_ALONE = ("--session", "fast", "--cluster", "local")
+"""For runs that are about their end, and not about Spark's cluster: it has three more processes, which start before the writers."""
 
 
 def ours(mark: str) -> list[str]:
@@ -219,7 +221,7 @@ def test_a_killed_run_has_the_log_of_a_table_from_its_first_acknowledged_commit_
 
 
 def test_ctrl_c_ends_a_run_in_order_with_its_verdict_so_far(tmp_path: Path) -> None:
-    process = start(tmp_path, "--writers", "2", "--session", "fast", "--cluster", "local")
+    process = start(tmp_path, "--writers", "2", *DRIVERS_ALONE)
     wait_for(tmp_path / "latest" / "history.jsonl", '"op":"w0-3"', lives(process))
     folder = next(p for p in (tmp_path / "quick").iterdir() if not p.is_symlink())
     mark = run_id(folder)
@@ -265,7 +267,7 @@ def test_a_full_disk_for_the_store_is_said_and_nothing_is_left_running(tmp_path:
     store = tmp_path / "full"
     store.mkdir()
     script = f'mount -t tmpfs -o size=96k icequake "{store}" && exec "$@"'
-    run = command("run", "quick", "--seed", "3", "--fresh", "--writers", "1", "--store", store)
+    run = command("run", "quick", "--seed", "3", "--fresh", "--writers", "1", *DRIVERS_ALONE, "--store", store)
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", script, "sh", *run],
         capture_output=True,
