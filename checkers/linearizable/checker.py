@@ -209,9 +209,9 @@ class _Table:
                 self._judge(p)
         elif found.valid == "unknown":
             self.undecided += sorted(part.ids)
-            self.notes.append(f"id {found.key}: {found.explanation}")
+            self.notes.append(f"{_ids(part)}: {self._told(part, found).explanation}")
 
-    def _decide(self, part: IdGroup, leniency: Leniency) -> KeyResult | None:
+    def _decide(self, part: IdGroup, leniency: Leniency) -> SearchResult | None:
         """None if there is an order in which unknown outcomes take effect only where a read shows them."""
         joined = len(part.ids) > 1
         for guide in (all, any):
@@ -219,16 +219,19 @@ class _Table:
             calls = [c for c in part.calls if guided.worthwhile(c)]
             if self._search(calls, guided, JOINED if joined else GUIDED).valid is True:
                 return None
-        model = TableRows(self.spec, part, leniency)
-        found = self._search(part.calls, model, JOINED if joined else self.limits)
-        return searched(sorted(part.ids) if joined else min(part.ids), part.calls, model, found)
+        return self._search(part.calls, TableRows(self.spec, part, leniency), JOINED if joined else self.limits)
+
+    def _told(self, part: IdGroup, s: SearchResult) -> KeyResult:
+        key = sorted(part.ids) if len(part.ids) > 1 else min(part.ids)
+        return searched(key, part.calls, TableRows(self.spec, part), s)
 
     def _search(self, calls: Sequence[Call], model: TableRows, limits: Limits) -> SearchResult:
         found = search(calls, model, replace(limits, total=self.limits.total).after(self.steps))
         self.steps += found.steps
         return found
 
-    def _anomaly(self, part: IdGroup, found: KeyResult) -> Anomaly:
+    def _anomaly(self, part: IdGroup, s: SearchResult) -> Anomaly:
+        found = self._told(part, s)
         ops = [self.operations[op] for op in dict.fromkeys(found.involved) if op in self.operations]
         documented, why = self._documented(part)
         text = f"{_ids(part)}: {found.explanation} {self._promised(part)}"
@@ -246,7 +249,7 @@ class _Table:
                 "failing": found.failing,
                 "answered": found.answered,
                 "of": found.of,
-                "columns": self._columns(part, found),
+                "columns": self._columns(part, s),
                 "configurations": [
                     {"state": c.state, "order": list(c.order), "pending": list(c.pending)} for c in found.configurations
                 ],
@@ -295,15 +298,14 @@ class _Table:
                     return link, why
         return None, ""
 
-    def _columns(self, part: IdGroup, found: KeyResult) -> list[str]:
+    def _columns(self, part: IdGroup, s: SearchResult) -> list[str]:
         """The columns in which the rows read differ from every possible state; ``existence`` if other rows were read."""
-        call = next(c for c in part.calls if c.op == found.failing)
+        assert s.stuck is not None
+        call = part.calls[s.stuck]
         if not call.reads:
             return []
-        model = TableRows(self.spec, part)
-        searched = self._search(part.calls, model, self.limits)
         out: set[str] = set()
-        for f in searched.finals:
+        for f in s.finals:
             here = [r for r in f.state.rows if call.value is None or r.id == call.value]
             if len(here) != len(call.result):
                 out.add("existence")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import product
 from random import Random
 from typing import Any, Literal
@@ -14,9 +15,11 @@ from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from checkers.judge.check import check
 from checkers.judge.runfolder import Promises
-from checkers.linearizable import Limits, Linearizable
+from checkers.linearizable import Limits, Linearizable, checker
+from checkers.linearizable.calls import Call
 from checkers.linearizable.checker import MOST_OF_A_TABLE
-from checkers.linearizable.rows import SeenRows, rows_of
+from checkers.linearizable.rows import SeenRows, TableRows, rows_of
+from checkers.linearizable.search import SearchResult, search
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Verdict
 from tests.checkers.judge.test_clean_histories import tables
@@ -576,6 +579,20 @@ def test_the_verdict_is_the_same_again() -> None:
     evidence, _ = broken(3, "serializable", Defects(forget=0.3))
     first, second = Linearizable().check(evidence), Linearizable().check(evidence)
     assert first.to_json() == second.to_json() and first.valid is False
+
+
+def test_no_search_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, _ = broken(3, "serializable", Defects(forget=0.3))
+    made: list[tuple[object, ...]] = []
+
+    def searched(calls: Sequence[Call], model: TableRows, limits: Limits) -> SearchResult:
+        made.append((model.ids, tuple(c.op for c in calls), model.leniency, model.guide))
+        return search(calls, model, limits)
+
+    monkeypatch.setattr(checker, "search", searched)
+    found = Linearizable().check(evidence).anomalies
+    assert any(a.evidence["columns"] for a in found), "columns come from what the search left"
+    assert [n for _, n in Counter(made).items() if n > 1] == []
 
 
 def test_ids_that_copies_join_are_judged_together_or_left_out() -> None:
