@@ -52,7 +52,7 @@ def python() -> Path:
 def test_the_schemas_of_the_api_take_every_manifest(python: Path, release: str) -> None:
     done = validated(python, release, *FILES)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" passed for resource ") == len(documents()) == 9
+    assert done.stdout.count(" passed for resource ") == len(documents()) == 10
 
 
 def test_a_key_that_the_api_does_not_know_is_found(python: Path, tmp_path: Path) -> None:
@@ -62,6 +62,10 @@ def test_a_key_that_the_api_does_not_know_is_found(python: Path, tmp_path: Path)
     assert done.returncode != 0 and "backOffLimit" in done.stdout + done.stderr
 
 
+def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
 def validated(python: Path, release: str, *files: Path) -> subprocess.CompletedProcess[str]:
     command = [str(python), "-m", "kubernetes_validate", "--strict", "-k", release, *map(str, files)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -69,11 +73,11 @@ def validated(python: Path, release: str, *files: Path) -> subprocess.CompletedP
 
 def test_no_pod_runs_as_root_or_gains_rights() -> None:
     found = list(pods(documents()))
-    assert len(found) == 4
+    assert len(found) == 5
     for pod in found:
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
         assert pod["restartPolicy"] == "Never"
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -87,7 +91,7 @@ def test_all_that_a_manifest_names_is_made_by_one_of_them() -> None:
     for pod in pods(documents()):
         assert pod.get("automountServiceAccountToken") is False or ("ServiceAccount", pod["serviceAccountName"]) in made
         volumes = {one["name"]: one for one in pod["volumes"]}
-        mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
+        mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
         assert mounted == set(volumes)
         for volume in volumes.values():
             if claim := volume.get("persistentVolumeClaim"):
@@ -97,11 +101,41 @@ def test_all_that_a_manifest_names_is_made_by_one_of_them() -> None:
 
 
 def test_icequake_takes_the_commands(tmp_path: Path) -> None:
-    for pod in pods(documents()):
-        for container in pod["containers"]:
-            told = inside(container["args"][0], "--help", cwd=tmp_path).stdout
-            options = [word for word in container["args"] if word.startswith("--")]
-            assert options and all(option in told for option in options), (container["args"], told)
+    called = [c for pod in pods(documents()) for c in containers(pod) if "command" not in c]
+    assert len(called) == 4
+    for container in called:
+        told = inside(container["args"][0], "--help", cwd=tmp_path).stdout
+        options = [word for word in container["args"] if word.startswith("--")]
+        assert options and all(option in told for option in options), (container["args"], told)
+
+
+def test_the_commands_that_are_printed_run_in_a_pod_with_the_memory_of_a_run() -> None:
+    found = {one["metadata"]["name"]: next(pods(one)) for one in documents() if [*pods(one)]}
+    (run,), (again,) = found["icequake-run"]["containers"], found["icequake-again"]["containers"]
+    assert again["resources"] == run["resources"] and again["command"][-2:] == ["sleep", "infinity"]
+    typed = {v["value"] for pod in found.values() for c in containers(pod) for v in c.get("env", ())}
+    assert typed == {"kubectl exec icequake-again -- /opt/icequake/app/icequake"}
+
+
+def test_old_evidence_goes_before_a_night_and_the_rest_stays(tmp_path: Path) -> None:
+    (night,) = [one for one in documents() if one["kind"] == "CronJob"]
+    (pod,) = pods(night)
+    (room,), (soak,) = pod["initContainers"], pod["containers"]
+    assert soak["args"][soak["args"].index("--lake") + 1] == "yes", "`trend` needs it"
+    command = [*room["command"], room["args"][0].replace("/store", str(tmp_path / "store"))]
+    subprocess.run(command, check=True, timeout=60)  # before the first night there is nothing
+    kept, gone = [], []
+    for name, days in (("old", 9), ("new", 1)):
+        place = tmp_path / "store" / "soak" / name
+        for part in ("runs", "columns", "logs", "shrinks"):
+            (place / part).mkdir(parents=True)
+            (gone if days > 8 and part != "shrinks" else kept).append(place / part)
+        (place / "runs.jsonl").touch()
+        kept.append(place / "runs.jsonl")
+        for one in place.iterdir():
+            subprocess.run(["touch", "-d", f"{days} days ago", str(one)], check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=60)
+    assert all(one.exists() for one in kept) and not any(one.exists() for one in gone)
 
 
 def test_the_executors_image_has_the_spark_of_the_drivers_everywhere() -> None:
