@@ -5,6 +5,7 @@
     python -m compose.docker.local stop                                   end the engine that was started here
     python -m compose.docker.local test -m docker tests/docker            pytest beside an engine; skipped where none can be had
     python -m compose.docker.local compose --profile rest up --wait       `docker compose` with this engine, the images and compose.yaml
+    python -m compose.docker.local driver                                 PostgreSQL's JDBC driver, where an image has none
 
 An engine that answers already is used as it is, and never stopped. With ICEQUAKE_DOCKER_TESTS=required `test` fails where no engine can be had.
 With ICEQUAKE_DOCKER_TESTS=where-possible it does so on a machine that names an engine, or has the system and the rights to start one.
@@ -13,6 +14,7 @@ With ICEQUAKE_DOCKER_TESTS=where-possible it does so on a machine that names an 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,8 @@ from compose.install.installation import Installation
 from compose.processes.container import DEFAULT_SOCKET, answers, client_of, others, sweep
 
 USAGE = 254
+DRIVERS = composefile.COMPOSE_FILE.with_name("drivers")
+"""The folder of PostgreSQL's JDBC driver for ``docker compose`` by hand."""
 ENV_FILE = "images.env"
 PROMISE = "ICEQUAKE_DOCKER_TESTS"
 """The variable by which CI promises an engine."""
@@ -42,11 +46,15 @@ def variables(installation: Installation, address: str, names: tuple[str, ...] =
     Variables that are set already keep their value. The images' part is also written to the file ``docker/images.env`` of the cache.
     """
     made = images.build(address, installation, names=names)
-    driver = next(jar.parent for jar in installation.jars["spark"] if jar.name.startswith("postgresql-"))
-    made |= {"ICEQUAKE_JDBC_DRIVER": str(driver), "ICEQUAKE_PULL_POLICY": "never"}
+    made |= {"ICEQUAKE_JDBC_DRIVER": str(driver(installation).parent), "ICEQUAKE_PULL_POLICY": "never"}
     file = engine.folder(installation.home) / ENV_FILE
     file.write_text("".join(images.variables(made)))
     return {**made, "DOCKER_HOST": address, **{name: os.environ[name] for name in made if os.environ.get(name)}}
+
+
+def driver(installation: Installation) -> Path:
+    """The jar of PostgreSQL's JDBC driver."""
+    return next(jar for jar in installation.jars["spark"] if jar.name.startswith("postgresql-"))
 
 
 def used_by(words: Sequence[str]) -> tuple[str, ...]:
@@ -160,6 +168,12 @@ def main(arguments: Sequence[str]) -> int:
             found = engine.start(place=installation.home)
             values = variables(installation, found.address)
             print("".join(f"export {name}={value}\n" for name, value in sorted(values.items())), end="")
+            return 0
+        case ["driver"]:
+            print(shutil.copy(driver(ensure()), DRIVERS))
+            return 0
+        case ["--help" | "-h"]:
+            print((__doc__ or "").strip())
             return 0
         case ["stop"]:
             print("stopped" if engine.stop() else "no engine of icequake's runs")

@@ -364,7 +364,8 @@ def cannot(catalog: Catalog) -> str | None:
     from compose.catalogs.registry import CATALOGS
 
     able = ", ".join(c.name for c in CATALOGS.values() if not _missing(c))
-    return f"--docker has no container for {', '.join(missing)} of the catalog {catalog.name}; it has them for {able}"
+    lacking = f"{', '.join(missing)} of the catalog {catalog.name}"
+    return f"--docker has no container for {lacking}; leave out --docker, or name a catalog that has them: {able}"
 
 
 def _missing(catalog: Catalog) -> list[str]:

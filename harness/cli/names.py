@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import BadArgument
+from harness.cli.options import BadArgument, command
 
 if TYPE_CHECKING:
     from workloads.file.scenario import Scenario
@@ -69,7 +69,7 @@ def _scenario(name: str) -> Iterator[str]:
             ("its anomalies", ", ".join(dict.fromkeys(e.name for e in found.anomalies)) or "none: it is a promise"),
             ("affected", found.affected),
             ("what to do", found.remedy),
-            ("run it", f"icequake prove {name}"),
+            (_COMMAND, f"{command()} prove {name}"),
             ("discussed at", found.link),
         ]
         sentence = found.headline or " ".join(found.description.split())
@@ -271,9 +271,14 @@ def _entry(title: str, sentence: str, facts: Iterable[tuple[str, str]]) -> Itera
     if sentence:
         yield _filled(_whole(sentence), "  ", "  ")
     for heading, text in facts:
-        if text:
+        if heading == _COMMAND:
+            yield f"  {heading:<17} {text}"
+        elif text:
             yield _filled(_plain(text) if heading in _LISTS else _whole(text), f"  {heading:<17} ", " " * 20)
 
+
+_COMMAND = "run it"
+"""The fact that is a command: it is never broken into lines."""
 
 _LISTS = (
     "found by",
@@ -285,7 +290,6 @@ _LISTS = (
     "in the packages",
     "its faults",
     "its anomalies",
-    "run it",
     "discussed at",
     "defined in",
     "more words",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
@@ -228,10 +229,31 @@ def test_the_commands_that_a_run_beside_its_own_engine_prints_bring_the_engine(t
     assert typed[-3:] == ["run", "--", str(show)] and "compose.docker.local" in typed
 
 
+def test_its_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert local.main(["--help"]) == 0 and "compose.docker.local driver" in capsys.readouterr().out
+    assert local.main(["start", "--help"]) == local.USAGE
+
+
+def test_the_driver_that_some_images_lack_comes_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is there, so that Docker does not make it as root's."""
+    assert (local.DRIVERS / ".gitignore").is_file()
+    jar = tmp_path / "cache" / "postgresql-1.jar"
+    jar.parent.mkdir()
+    jar.write_text("driver")
+    installed = SimpleNamespace(jars={"spark": (tmp_path / "other.jar", jar)})
+    monkeypatch.setattr(local, "ensure", lambda: installed)
+    monkeypatch.setattr(local, "DRIVERS", tmp_path)
+    assert local.main(["driver"]) == 0 and (tmp_path / "postgresql-1.jar").read_text() == "driver"
+    lacking = {name for name, one in CONTENT.items() if any(":/drivers" in v for v in one.get("volumes", ()))}
+    assert lacking == {"rest", "hive4", "gravitino"}
+    head = composefile.COMPOSE_FILE.read_text().partition("\nname:")[0]
+    assert "compose.docker.local driver" in head and "rest, hive4 and gravitino" in head
+
+
 def test_the_catalogs_without_a_container_are_refused_with_those_that_have_one() -> None:
     reason = services.cannot(CATALOGS["glue"])
     assert reason and reason.startswith(
-        "--docker has no container for moto of the catalog glue; it has them for rest, jdbc, "
+        "--docker has no container for moto of the catalog glue; leave out --docker, or name a catalog that has them: rest, jdbc, "
     )
-    assert {"hive", "nessie", "polaris"} <= {*reason.split("for ")[-1].split(", ")} and "hive-cas" not in reason
+    assert {"hive", "nessie", "polaris"} <= {*reason.split(": ")[-1].split(", ")} and "hive-cas" not in reason
     assert services.cannot(CATALOGS["hive-nolock"]), "the container's metastore takes locks"

@@ -685,6 +685,13 @@ def test_the_command_that_is_printed_works_in_any_folder(tmp_path: Path, monkeyp
     assert options.path_anywhere("quick") == "quick"
 
 
+def test_the_command_of_an_explained_scenario_is_typed_as_icequake_is_called(tmp_path: Path) -> None:
+    """Whole, however long."""
+    called = "docker run --rm -v 'a volume with a name of several words:/store' icequake:0.1.0"
+    done = inside("explain", "undelete", cwd=tmp_path, ICEQUAKE_COMMAND=called)
+    assert f" {called} prove undelete\n" in done.stdout
+
+
 def test_a_comparison_says_how_it_goes_on_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped before anything is started."""
     (tmp_path / "mine.yaml").write_text(SMALL)
