@@ -354,7 +354,10 @@ class TrendOptions(Options):
         show(made, {"page": written, "json": written.with_suffix(".json")})
         if not found.ran:
             return exit_code("unknown")  # with or without the option: it was to compare this night
-        return exit_code(not (self.fail_on_regression and found.worse))
+        if self.fail_on_regression and found.worse:
+            typer.echo(f"  --fail-on-regression: fails, because of {page.worse(found)}")
+            return exit_code(False)
+        return exit_code(True)
 
     def _trend(self, place: Place) -> Trend:
         """What the nights in the lake say. Raises BadArgument: there is none."""

@@ -286,11 +286,13 @@ class SoakOptions(Options):
 
 def _so_far(whole: Soak, shown: _Shown) -> str:
     from checkers.nights import record
+    from reports.drawing.words import plural
 
     # it may have been stopped before its first run, or after the last one
     if not whole.stopped and (whole.into / record.RUNS).exists():
         shown.meanwhile(whole.night)
-    return f"{len(whole.night.runs)} runs are done"
+    runs = len(whole.night.runs)
+    return f"{plural(runs, 'run')} {'is' if runs == 1 else 'are'} done"
 
 
 class _Shown:

@@ -105,6 +105,14 @@ def _which(t: Trend) -> str:
     return f"Only runs of the suite {t.suite}{more if t.beside else ''}."
 
 
+def worse(t: Trend) -> str:
+    """What makes a night fail, counted: ``2 figures and 1 new anomaly``; on a first night each anomaly is new."""
+    parts = [words.plural(len(t.regressions), "figure")] if t.regressions else []
+    parts += [f"{words.plural(len(t.missing), 'series', 'series')} without figures"] if t.missing else []
+    parts += [words.plural(len(t.fresh), "new anomaly", "new anomalies")] if t.fresh else []
+    return " and ".join(parts)
+
+
 def _compared(t: Trend) -> Banner:
     if not t.ran:
         last = f"The newest night before it that has runs is that of {t.nights[-1]}" if t.nights else "No night has any"
@@ -121,10 +129,7 @@ def _compared(t: Trend) -> Banner:
         f"{words.plural(len(t.nights) - 1, 'earlier night')}. {words.plural(len(tested), 'figure')} could be compared."
     )
     if t.worse:
-        parts = [words.plural(len(t.regressions), "figure")] if t.regressions else []
-        parts += [f"{words.plural(len(t.missing), 'series', 'series')} without figures"] if t.missing else []
-        parts += [words.plural(len(t.fresh), "new anomaly", "new anomalies")] if t.fresh else []
-        return Banner("invalid", f"Worse than before: {' and '.join(parts)}", sentence)
+        return Banner("invalid", f"Worse than before: {worse(t)}", sentence)
     if not tested:
         return Banner("unknown", f"Too few nights to say: {FEWEST_NIGHTS} earlier ones are needed", sentence)
     return Banner("valid", "Nothing is worse than before", sentence)

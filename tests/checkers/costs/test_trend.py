@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from math import sqrt
+from pathlib import Path
 from statistics import stdev
 from typing import Any
 
@@ -28,6 +29,7 @@ from checkers.costs.trend import (
     trend_from,
 )
 from checkers.costs.worse import FEWEST_NIGHTS
+from harness.cli.lake import TrendOptions
 from reports.drawing.render import html, terminal
 from reports.trend import page
 
@@ -228,6 +230,18 @@ def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse
         and ">worse<" not in text
     )
     assert t.worse
+
+
+def test_a_night_that_fails_the_command_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also a first night, of which the page says that there is nothing to compare with."""
+    first = {k: [r for r in v if r.get("night", NIGHTS[-1]) == NIGHTS[-1]] for k, v in rows(anomaly=True).items()}
+    monkeypatch.setattr(TrendOptions, "_trend", lambda *_: trend_from(first))
+    assert TrendOptions(store=tmp_path, fail_on_regression=True).execute() == 1
+    assert "--fail-on-regression: fails, because of 1 new anomaly" in capsys.readouterr().out
+    assert TrendOptions(store=tmp_path).execute() == 0
+    assert "fails, because" not in capsys.readouterr().out
 
 
 def test_a_chart_says_the_median_of_what() -> None:

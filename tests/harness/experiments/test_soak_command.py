@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +14,7 @@ from checkers.nights.night import Night
 from checkers.nights.record import NightRun
 from harness.cli.app import app
 from harness.cli.options import BadArgument
-from harness.cli.soak import SoakOptions
+from harness.cli.soak import SoakOptions, _so_far
 from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from tests.support.soaks import SUITE
@@ -92,6 +94,13 @@ def test_a_lake_that_was_moved_is_said_before_the_night_with_what_the_night_keep
     assert said.endswith(f"once it works: icequake lake add {night} --store {tmp_path}")
     assert SoakOptions(suite="tiny.yaml", store=tmp_path, lake="no")._unusable_lake(night) is None
     assert SoakOptions(suite="tiny.yaml", store=tmp_path / "new", lake="yes")._unusable_lake(night) is None
+
+
+@pytest.mark.parametrize(("runs", "said"), [(1, "1 run is done"), (2, "2 runs are done")])
+def test_the_runs_of_a_night_are_counted_in_words(tmp_path: Path, runs: int, said: str) -> None:
+    whole: Any = SimpleNamespace(stopped=True, into=tmp_path, night=SimpleNamespace(runs=[None] * runs))
+    shown: Any = None
+    assert _so_far(whole, shown) == said
 
 
 def test_the_suites_of_the_library_are_listed() -> None:
