@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from harness.cli.terminal import Voice
     from workloads.file.scenario import Scenario
 
-ENOUGH = 20
+ENOUGH_RUNS = 20
 """Runs of a release, of fewer of which is said that they can miss a defect."""
 
 
@@ -214,8 +214,8 @@ class ProveOptions(Options):
         console().print(render.table(shown.releases(self._scenarios, proven)))
         for s in self._scenarios:
             typer.echo("\n" + _wrapped(shown.occurs(s, proven)))
-        if self.times < ENOUGH:
-            few = f"{plural(self.times, 'run')} of each: so few can miss it; more with --times {ENOUGH}."
+        if self.times < ENOUGH_RUNS:
+            few = f"{plural(self.times, 'run')} of each: so few can miss it; more with --times {ENOUGH_RUNS}."
             typer.echo("\n" + _wrapped(few))
 
     def _alone(self) -> tuple[int, Sequence[Proof], dict[str, str]]:

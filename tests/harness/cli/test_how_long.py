@@ -50,7 +50,7 @@ def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
     from harness.cli.shrink import ShrinkOptions
     from harness.cli.soak import SoakOptions
 
-    assert CertifyOptions().how_long == "about 2 minutes"
+    assert CertifyOptions().how_long == "about 3 minutes"
     assert CertifyOptions(repeat=50).how_long == "an unknown time"
     assert ShrinkOptions(budget="20m").how_long == "about 20 minutes"
     assert SoakOptions("nightly", lasts="6h").how_long == "about 6.0 hours"
