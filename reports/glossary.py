@@ -214,7 +214,7 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
         "contender": Word("One setting of a comparison or a sweep.", "Contender", "checkers/costs/comparison.py"),
         "lake": Word("The Iceberg tables in which the numbers of all runs are kept.", "Lake", "harness/lake/lake.py"),
         "requirement": Word(
-            "One promise of the REST specification that `certify` asks a catalog for.",
+            "One thing that clients rely on, by the specification or by their code, and that `certify` asks a catalog for.",
             "Requirement",
             "harness/certify/requirement.py",
         ),

@@ -61,7 +61,7 @@ class Explained:
             ", ".join(self.checkers) or "`icequake check` of a history of another system (isolation levels)",
         )
         if self.name in OF_HISTORIES and self.checkers:
-            yield "in own logs", " ".join(OF_HISTORIES[self.name])
+            yield "in other systems", " ".join(OF_HISTORIES[self.name])
         if self.scenarios:
             yield "shown by", f"icequake prove {' '.join(self.scenarios)}"
 

@@ -416,7 +416,7 @@ def _rows(h: History) -> Verdict:
 
 AS_KEYS = "every value is a pair, so it counts as [key, value], and each key as an object of its own; --plain takes pairs as values"
 AS_EITHER = (
-    "every value is a pair, and may be [key, value] or a value: with keys an order explains all answers, with plain values none does; "
+    "every value is a pair, and may be [key, value] or a value: with plain values no order explains the answers, with keys one may; "
     "say which it is, with --keyed or --plain"
 )
 

@@ -15,7 +15,7 @@ from checkers.isolation import listappend, listcases, register
 from checkers.isolation.cycles import explain_cycle, find_cycles
 from checkers.isolation.explanation import Case, explained
 from checkers.isolation.graph import is_acyclic
-from checkers.isolation.levels import contained
+from checkers.isolation.levels import contained, forbids
 from checkers.isolation.observed import TransactionHistory
 from checkers.isolation.transactions import Findings, IsolationResult, Transaction
 from checkers.isolation.visibility import atomicity_cases, session_cases, session_causality_cases
@@ -61,7 +61,9 @@ def check_transactions(
     history = read(transactions)
     found = Findings()
     cyclic = not is_acyclic(history.graph)
-    for finder in (*finders, *((atomicity_cases, session_cases, session_causality_cases) if cyclic else ())):
+    cut: list[str] = []
+    causal = (partial(atomicity_cases, cut=cut), session_cases, partial(session_causality_cases, cut=cut))
+    for finder in (*finders, *(causal if cyclic else ())):
         for case in finder(history):
             found.add(case.name, partial(explained, case, workload))
     for name, cycle in find_cycles(history.graph) if cyclic else ():
@@ -70,7 +72,11 @@ def check_transactions(
         level,
         found.sorted(),
         dict(found.counts),
-        tuple(dict.fromkeys(history.undecided)),
+        tuple(
+            dict.fromkeys(
+                [*history.undecided, *(f"not all of it was searched for {x}" for x in cut if forbids(level, x))]
+            )
+        ),
         len(transactions),
         history.graph.edges,
     )

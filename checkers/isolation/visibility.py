@@ -27,24 +27,29 @@ ANCESTRY = 5_000_000
 SESSION_ANCESTRY = 300_000
 """The same with the order of processes, where nearly everything is in the past of a late reader. A history of 20,000 transactions with stale
 reads took 59 s with :data:`ANCESTRY`, and takes 7 s with this; a history with so many
-contradictions may have more of this name than are told, or only some that the search does not reach."""
+contradictions may have more of this name than are told; if there are only some that the search does not reach, the level is undecided."""
 Older = Callable[[int, int], bool]
 """Whether a version of a key comes before another one."""
 
 
-def atomicity_cases(h: TransactionHistory) -> Iterator[Case]:
-    """``fractured-read`` and ``causality``, at most one of each reader: with whom it read from, back to the writer that it missed."""
+def atomicity_cases(h: TransactionHistory, cut: list[str] | None = None) -> Iterator[Case]:
+    """``fractured-read`` and ``causality``, at most one of each reader: with whom it read from, back to the writer that it missed.
+
+    ``cut`` gets the name of what was not searched to the end.
+    """
     data = h.graph.of_kinds(~(PROCESS | REALTIME))
-    for line, key in _missed_writers(h, data.of_kinds(WR), components(data), h.older, (), ANCESTRY):
+    for line, key in _missed_writers(h, data.of_kinds(WR), components(data), h.older, (), ANCESTRY, cut, "causality"):
         yield _missed("fractured-read" if len(line) == 2 else "causality", h, line, key)
 
 
-def session_causality_cases(h: TransactionHistory) -> Iterator[Case]:
-    """``session-causality``, at most one of each reader that breaks nothing simpler."""
+def session_causality_cases(h: TransactionHistory, cut: list[str] | None = None) -> Iterator[Case]:
+    """``session-causality``, at most one of each reader that breaks nothing simpler; ``cut`` as above."""
     simpler = {case.transactions[0].id for case in session_cases(h)}
     seen, wr = h.graph.of_kinds(WR | PROCESS), h.graph.of_kinds(WR)
     read_from = set(zip(wr.dst.tolist(), wr.src.tolist(), strict=True))
-    for line, key in _missed_writers(h, seen, components(h.graph), h.older_in_session, simpler, SESSION_ANCESTRY):
+    within = components(h.graph)
+    how = h.older_in_session, simpler, SESSION_ANCESTRY, cut, "session-causality"
+    for line, key in _missed_writers(h, seen, within, *how):
         read, written = h.accesses(line[0]).reads[key], h.accesses(line[-1]).writes[key]
         if not (h.older(read, written) and all(step in read_from for step in pairwise(line))):  # else it is causality
             yield _missed("session-causality", h, line, key)
@@ -56,14 +61,21 @@ def _missed(name: str, h: TransactionHistory, line: Sequence[int], key: Hashable
 
 
 def _missed_writers(
-    h: TransactionHistory, seen: Graph, component: Ints, older: Older, without: Container[Hashable], most: int
+    h: TransactionHistory,
+    seen: Graph,
+    component: Ints,
+    older: Older,
+    without: Container[Hashable],
+    most: int,
+    cut: list[str] | None,
+    name: str,
 ) -> Iterator[tuple[list[int], Hashable]]:
     """Each reader on a cycle that missed a write: the way back to its writer, and the key.
 
     Args:
         seen: the edges from a transaction to one that has seen it.
         without: ids of readers that are not looked at.
-        most: edges to search.
+        most: edges to search; ``cut`` gets ``name`` if they are used up before the last reader.
     """
     seen = seen.only(component[seen.src] >= 0)
     sources: dict[int, list[int]] = {}
@@ -74,8 +86,12 @@ def _missed_writers(
     spent = 0
     for reader in members:
         reads = accesses[reader].reads
-        if not reads or spent > most or h.transactions[reader].id in without:
+        if not reads or h.transactions[reader].id in without:
             continue
+        if spent > most:
+            if cut is not None:
+                cut.append(name)
+            return
 
         def missed_key(n: int, reads: Mapping[Hashable, int] = reads) -> Any:
             return next((k for k, v in accesses[n].writes.items() if k in reads and older(reads[k], v)), None)

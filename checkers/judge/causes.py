@@ -123,6 +123,8 @@ class Facts:
 
     def instead(self, a: Anomaly) -> list[tuple[str, str]]:
         """Each operation whose commit an anomaly says is lost, and one whose commit took its place, if it names one."""
+        if a.evidence.get(pointer.TAKEN) is False:  # the server forgot it, and the other one came later
+            return []
         lost = self.lost(a)
         others = [op for op in a.ops if op not in lost]
         return [(op, other) for op in a.ops if op in lost for other in others[:1]]

@@ -43,6 +43,10 @@ ROUNDS = 25
 NO_SNAPSHOT = -1
 """Iceberg writes it where a table has no current snapshot; the specification has null."""
 NO_ROUTE = frozenset({404, 405, 501})
+NO_ANSWER = frozenset({0, 429, 503})
+"""They say nothing of a table. One such load beside many commits is no table that is gone."""
+LOADS, LOAD_AGAIN_S = 3, 1.0
+"""So often a table is loaded for an answer: three that do not come in time take three minutes."""
 
 NEVER_ASSUMED = frozenset(
     (
@@ -194,6 +198,16 @@ class Kit:
         if endpoint in NEVER_ASSUMED if declared is None else endpoint not in declared:
             raise NotApplicable(self.server.absent)
 
+    def asked(self, label: str, path: str, query: Mapping[str, object], headers: Mapping[str, str]) -> Exchange:
+        """A GET, whose last answer is seen; one that says nothing is asked for again."""
+        for left in reversed(range(LOADS)):
+            found: Exchange = self._quiet(label, "GET", path, query=query, headers=headers)
+            if found.status not in NO_ANSWER or not left:
+                break
+            time.sleep(LOAD_AGAIN_S)
+        self._heard(found)
+        return found
+
     def note(self, **values: Any) -> None:
         """Add to what was seen."""
         self.seen.notes.update(values)
@@ -300,9 +314,9 @@ class KitTable:
         return {"identifier": rest.identifier(self.namespace, self.name), **rest.commit(*parts)}
 
     def load(self, label: str, **headers: str) -> Exchange:
-        """Ask for its metadata with all snapshots."""
+        """Ask for its metadata with all snapshots; again, if it is told to come later or gets no answer, which says nothing of the table."""
         given = {k.replace("_", "-"): v for k, v in headers.items()}
-        return self.kit.send(label, "GET", self.path, query={"snapshots": "all"}, headers=given)
+        return self.kit.asked(label, self.path, {"snapshots": "all"}, given)
 
     def tip(self, label: str) -> tuple[int | None, int]:
         """Load it; the current snapshot, and the next sequence number."""

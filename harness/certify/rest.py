@@ -17,6 +17,8 @@ from workloads.file.yamlfile import HIDDEN
 
 TIMEOUT_S = 60.0
 """An answer that takes longer is none: to a client it is a server that hangs."""
+ENDS = "expires-at"
+"""Is in the name of the key of ``config`` that says when credentials end."""
 MOST_OF_AN_ANSWER = 4000
 """Characters of an answer that is no JSON are kept: enough of an HTML page of an error."""
 
@@ -128,7 +130,26 @@ def _exchange(label: str, method: str, path: str, sent: Any, answer: requests.Re
     except ValueError:
         body = None
     kept = {k.lower(): v for k, v in answer.headers.items()}
-    return Exchange(label, method, path, sent, answer.status_code, kept, body, answer.text[:MOST_OF_AN_ANSWER])
+    shown = without_credentials(body)
+    text = answer.text if shown == body else json.dumps(shown)
+    return Exchange(label, method, path, sent, answer.status_code, kept, shown, text[:MOST_OF_AN_ANSWER])
+
+
+def without_credentials(body: Any) -> Any:
+    """An answer as others may read it: a certificate is published, and a server may give its clients keys of the store.
+
+    They stand in ``config`` of a table and of each of its ``storage-credentials``. When they end is kept.
+    """
+    if isinstance(body, list):
+        return [without_credentials(x) for x in body]
+    if not isinstance(body, dict):
+        return body
+    return {
+        k: {name: x if ENDS in name else HIDDEN for name, x in v.items()}
+        if k == "config" and isinstance(v, dict)
+        else without_credentials(v)
+        for k, v in body.items()
+    }
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

@@ -245,7 +245,8 @@ def left_over(places: Sequence[str], file: Path, stores: Collection[str] = ()) -
     steps = zip(*(place.split("/") for place in places), strict=False)
     below = "/".join(step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps))
     at = f" --endpoint-url {shlex.quote(next(iter(stores)))}" if len(stores) == 1 else ""
-    remove = [f"xargs -n1 aws s3 rm --recursive{at} < {named}"] if all(p.startswith("s3:") for p in places) else []
-    remove += [f"xargs -n1 rm -r < {named}"] if not any("://" in p for p in places) else []
+    each = f"tr '\\n' '\\0' < {named} | xargs -0 -n1"  # a path may have blanks and quotes, at which xargs alone would cut it
+    remove = [f"{each} aws s3 rm --recursive{at}"] if all(p.startswith("s3:") for p in places) else []
+    remove += [f"{each} rm -r --"] if not any("://" in p for p in places) else []
     how = f"; remove them: {remove[0]}" if remove else ""
     return f"{len(places)} folders of dropped tables below {below} may have files: {file}{how}"

@@ -92,6 +92,8 @@ def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str],
         if found.anomalies and not shown:
             say(f"{NOT_SHOWN}: with its versions the script is not expected to end as it says")
         return script(found, versions)
+    if not shown and not _results(folder):
+        raise BadArgument(f"{folder.path} was not judged; judge it with: {command()} check {folder.path}")
     if not shown:
         raise BadArgument(f"{NOT_SHOWN}: nothing to report; export the scenario by its name, or a run that showed it")
     return issue(found, versions, str(folder.path), seen)

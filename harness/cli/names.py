@@ -84,7 +84,7 @@ def _issue(name: str) -> Iterator[str]:
         of_it = [s for s in found if s.link == link]
         each = [("scenario", f"{s.scenario}: {s.shows}") for s in of_it]
         anomalies = ", ".join(dict.fromkeys(e.name for s in of_it for e in s.anomalies))
-        run = f"icequake prove {' '.join(s.scenario for s in of_it)}"
+        run = f"{command()} prove {' '.join(s.scenario for s in of_it)}"
         yield from _entry(f"{name}: {link}", "", [*each, ("its anomalies", anomalies), ("run it", run)])
 
 

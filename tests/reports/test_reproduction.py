@@ -237,6 +237,14 @@ def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -
     assert ":1.11.0" in reproduction(tmp_path, folder, "script", print)
 
 
+def test_a_run_that_was_not_judged_is_to_be_judged_first(tmp_path: Path) -> None:
+    folder = judged_run(tmp_path / "run", "undelete", "reproduced", [])
+    (folder / "results.json").unlink()
+    done = inside("export", folder, "--as", "issue", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (254, "")
+    assert f"{folder} was not judged; judge it with: " in done.stderr and f"check {folder}" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "state", "found"),
     [

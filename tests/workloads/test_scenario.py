@@ -160,6 +160,7 @@ def test_a_name_that_is_not_there_says_what_was_meant_and_what_lists_all() -> No
         "iceberg#15511",
         "apache/iceberg#15511",
         "https://github.com/apache/iceberg/pull/15511",
+        "https://www.github.com/apache/iceberg/pull/15511/",
         "https://github.com/apache/iceberg/issues/15511#issuecomment-3",
         "github.com/apache/iceberg/pull/15511/files",
     ],

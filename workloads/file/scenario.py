@@ -411,7 +411,7 @@ def paths(names: list[str]) -> list[Path]:
 
 
 _ISSUE = re.compile(
-    r"(https?://)?(github\.com/)?((?P<where>.+?)(/issues/|/pull/|/browse/|#)|#)?(?P<number>([A-Z]+-)?\d+)([/?#]\D.*)?"
+    r"(https?://)?((www\.)?github\.com/)?((?P<where>.+?)(/issues/|/pull/|/browse/|#)|#)?(?P<number>([A-Z]+-)?\d+)([/?#](\D.*)?)?"
 )
 
 

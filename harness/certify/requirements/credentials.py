@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
     Absent,
@@ -33,7 +34,7 @@ def _given(body: object) -> list[dict[str, str]]:
 
 def judge(seen: Exchanges) -> Judgement:
     configs = _given(seen["given"].body)
-    endless = [c for c in configs if any("token" in k for k in c) and not any("expires-at" in k for k in c)]
+    endless = [c for c in configs if any("token" in k for k in c) and not any(rest.ENDS in k for k in c)]
     untold = failed("a token with its end", f"{', '.join(endless[0])}", seen["given"]) if endless else None
     return first_failure(
         expect(seen["given"], "the table is there", 2), untold, expect(seen["dropped"], "the table is gone", 404)

@@ -23,6 +23,7 @@ from harness.certify.requirement import (
 def ask(kit: Kit) -> None:
     if not kit.server.keys:
         raise NotApplicable(Absent.NO_KEYS)
+    _ = kit.control  # before anything is made on a server of somebody else
     table = kit.table()
     made = table.snapshot()
     parts = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))

@@ -20,6 +20,7 @@ from harness.certify.requirement import (
 
 
 def ask(kit: Kit) -> None:
+    _ = kit.control  # before anything is made on a server of somebody else
     table = kit.table()
     base = table.grown(1)[0]
     with kit.held(partial(table.append, "commit", base, 2), "drop-reply"):

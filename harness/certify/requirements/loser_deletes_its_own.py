@@ -9,6 +9,7 @@ from harness.certify.requirement import Exchanges, Judgement, Level, Requirement
 
 
 def ask(kit: Kit) -> None:
+    _ = kit.control  # before anything is made on a server of somebody else
     table = kit.table()
     base = table.grown(1)[0]
     for n in range(kit.rounds):

@@ -23,6 +23,7 @@ FILES = {"old": ("a",), "new": ("a", "b")}
 
 
 def ask(kit: Kit) -> None:
+    _ = kit.control  # before anything is made on a server of somebody else
     table, parent, old = kit.table(), None, 0
     for number, (label, files) in enumerate(FILES.items(), 1):
         made = table.snapshot(parent, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from harness.certify import rest
-from harness.certify.kit import Kit
+from harness.certify.kit import Kit, SetUpError
 from harness.certify.requirement import Exchange, Exchanges, Judgement, Level, Requirement, Severity, failed, passed
 from harness.certify.requirements.overload import REQUESTS_AT_ONCE
 from harness.certify.unknown import UNKNOWN, unknown_outcomes
@@ -14,7 +14,8 @@ from harness.certify.unknown import UNKNOWN, unknown_outcomes
 def ask(kit: Kit) -> None:
     table = kit.table()
     kit.race(*(partial(table.commit, "set", rest.properties(**{f"p{n}": "1"})) for n in range(REQUESTS_AT_ONCE)))
-    table.load("end")
+    if not (end := table.load("end")).ok:
+        raise SetUpError(f"the table cannot be read afterwards: {end.words()}")
     if kit.server.control is not None:
         unknown_outcomes(kit)
 

@@ -15,6 +15,7 @@ def judge(seen: Exchanges) -> Judgement:
         verdicts.setdefault(_of_one(seen[f"commit:{name}"], seen[f"after:{name}"]), []).append(name)
     for conclusion, expected in (
         (Conclusion.FAIL, EXPECTED),
+        (Conclusion.ERROR, "the table can be read: without that nobody knows whether the commit was made"),
         (Conclusion.SOFT, f"{EXPECTED}; to PyIceberg 503 is not"),
     ):
         if names := verdicts.get(conclusion):
@@ -25,6 +26,8 @@ def judge(seen: Exchanges) -> Judgement:
 
 def _of_one(commit: Exchange, after: Exchange) -> Conclusion:
     made = commit.sent["updates"][0]["snapshot"]["snapshot-id"]
+    if not after.ok and (commit.ok or commit.refused or commit.status == 503):
+        return Conclusion.ERROR
     applied = any(s["snapshot-id"] == made for s in after.metadata.get("snapshots", []))
     if applied and (commit.refused or (commit.status == 503 and "retry-after" in commit.headers)):
         return Conclusion.FAIL

@@ -455,4 +455,4 @@ def test_explain_says_what_a_name_means_in_an_own_log_too(
 ) -> None:
     assert icequake(monkeypatch, "explain", "lost-update") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "in own logs Two operations read the same version of a key" in said and "docs/catalogs" in said
+    assert "in other systems Two operations read the same version of a key" in said and "docs/catalogs" in said

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from checkers.evidence.evidence import Evidence
-from checkers.isolation import LEVELS, Isolation, Transaction, check_transactions
+from checkers.isolation import LEVELS, Isolation, Transaction, check_transactions, visibility
 from checkers.isolation import levels as levels_module
 from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
@@ -170,6 +170,19 @@ def test_what_a_client_did_before_counts_for_causality_with_sessions_and_not_wit
     assert names == {n for n in result.names if not n.startswith("G")}
     assert result.valid is (not names) and result.holds("strong-session-causal") is (not names)
     assert result.holds("causal") and result.holds("serializable")
+
+
+@pytest.mark.parametrize(
+    ("level", "valid"), [("strong-session-causal", "unknown"), ("strict-serializable", False), ("serializable", True)]
+)
+def test_a_level_is_undecided_if_what_it_forbids_was_not_searched_to_the_end(
+    level: str, valid: bool | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visibility, "SESSION_ANCESTRY", -1)
+    lines, _ = POSTED["one follows the text and misses the picture"]
+    result = check_transactions(draw(*lines), workload="rw-register", level=level)
+    assert result.valid == valid, (result.names, result.undecided)
+    assert bool(result.undecided) is (level != "serializable")
 
 
 def test_an_explanation_says_who_must_come_before_whom_and_ends_in_a_contradiction() -> None:

@@ -127,30 +127,35 @@ def test_what_files_it_may_have_left_is_named_with_how_to_remove_them(own: Path,
         f"{len(places)} folders of dropped tables below s3://reference may have files: {into / 'left.txt'}; remove them: "
         in out
     )
-    assert f"xargs -n1 aws s3 rm --recursive < {into / 'left.txt'}" in out
+    assert f"tr '\\n' '\\0' < {into / 'left.txt'} | xargs -0 -n1 aws s3 rm --recursive" in out
 
 
 def test_the_command_that_removes_files_reaches_the_store_of_the_file(own: Path, tmp_path: Path) -> None:
     own.write_text(own.read_text() + "s3: http://minio:9000/lake\n")
     _, out = typed("--catalog", own, "--only", "null-ref", "--into", tmp_path / "into", "--quiet")
-    assert f"xargs -n1 aws s3 rm --recursive --endpoint-url http://minio:9000 < {tmp_path / 'into' / 'left.txt'}" in out
+    assert (
+        f"< {tmp_path / 'into' / 'left.txt'} | xargs -0 -n1 aws s3 rm --recursive --endpoint-url http://minio:9000"
+        in out
+    )
 
 
 def test_files_that_are_gone_are_not_named(tmp_path: Path) -> None:
     """A catalog of PyIceberg writes the metadata, so its tables are folders here."""
     file, into = tmp_path / "mine.yaml", tmp_path / "into"
-    place = tmp_path / "files"
+    place = tmp_path / "my 'own' files"
     file.write_text(
-        f"spark: {{type: jdbc, uri: 'jdbc:sqlite:{tmp_path / 'c.db'}'}}\nwarehouse: 'file://{place}'\n", "utf-8"
+        f"spark: {{type: jdbc, uri: 'jdbc:sqlite:{tmp_path / 'c.db'}'}}\nwarehouse: \"file://{place}\"\n",
+        "utf-8",
     )
     words = "--catalog", file, "--only", "duplicate-commit", "--into", into, "--quiet"
     _, out = typed(*words)
     places = (into / "left.txt").read_text().splitlines()
-    assert all(Path(p).is_dir() for p in places) and f"xargs -n1 rm -r < {into / 'left.txt'}" in out
+    remove = f"tr '\\n' '\\0' < {into / 'left.txt'} | xargs -0 -n1 rm -r --"
+    assert all(Path(p).is_dir() for p in places) and remove in out
     assert {p.parent for p in place.rglob("*.json")} == {Path(p) / "metadata" for p in places}, (
         "it names all that there is"
     )
-    subprocess.run(f"xargs -n1 rm -r < {into / 'left.txt'}", shell=True, check=True)
+    subprocess.run(remove, shell=True, check=True)
     assert not list(place.rglob("*.json"))
 
 

@@ -13,7 +13,7 @@ from harness.certify.exchanges import Exchanges
 from harness.certify.requirements import requirements
 from harness.certify.unknown import UNKNOWN
 
-FAIL, SOFT, PASS = Conclusion.FAIL, Conclusion.SOFT, Conclusion.PASS
+FAIL, ERROR, SOFT, PASS = Conclusion.FAIL, Conclusion.ERROR, Conclusion.SOFT, Conclusion.PASS
 PLACE = "s3://w/t/2.json"
 
 
@@ -132,6 +132,9 @@ DRAWN: list[tuple[str, Iterable[Exchange], dict[str, Any], Conclusion]] = [
     ("unknown-is-5xx", unknown(200, 1), {}, FAIL),
     ("unknown-is-5xx", unknown(409, 1, 2), {}, FAIL),
     ("unknown-is-5xx", unknown(409, 1), {}, PASS),  # it took it back
+    ("unknown-is-5xx", unknown(409, after=503), {}, ERROR),  # nobody knows
+    ("unknown-is-5xx", unknown(200, after=503), {}, ERROR),
+    ("unknown-is-5xx", unknown(500, after=503), {}, PASS),
     ("unknown-is-5xx", unknown(429, 1, 2), {}, FAIL),
     ("unknown-is-5xx", unknown(503, 1, 2), {}, SOFT),
     ("unknown-is-5xx", unknown(503, 1, 2, **{"retry-after": "1"}), {}, FAIL),
