@@ -363,8 +363,8 @@ def _deletes(log: TableLog | None, rows: Sequence[Row]) -> str:
     live = _live(log, ids) if log is not None and ids else None
     if log is None or live is None or any(live[r] != 1 for r in rows):
         return ""
-    if not all(type(v) in (int, str, type(None)) and "`" not in str(v) for r in rows for v in r):
-        return ""
+    if not all(type(v) in (int, str, type(None)) and not set("`'\\") & set(str(v)) for r in rows for v in r):
+        return ""  # Spark reads two quotes as the end of a text and a new one before 4.0, and a backslash as an escape
     each = [" AND ".join(_is(c, v) for c, v in zip(log.columns, r, strict=True)) for r in rows]
     return f"DELETE FROM {log.table} WHERE {each[0] if len(each) == 1 else ' OR '.join(f'({x})' for x in each)}"
 
@@ -372,8 +372,7 @@ def _deletes(log: TableLog | None, rows: Sequence[Row]) -> str:
 def _is(column: str, value: object) -> str:
     if value is None:
         return f"{column} IS NULL"
-    quoted = str(value).replace("'", "''")
-    return f"{column} = '{quoted}'" if isinstance(value, str) else f"{column} = {value}"
+    return f"{column} = '{value}'" if isinstance(value, str) else f"{column} = {value}"
 
 
 def _brought_back(log: TableLog, op: str) -> str | None:
