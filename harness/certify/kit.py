@@ -264,6 +264,10 @@ class Kit:
             try:
                 while not body.begun.wait(0.05) and not sending.done():
                     pass
+                for _ in range(
+                    2
+                ):  # it was sent, and not yet read: a server that answers these has had time to begin it
+                    self._quiet(label, "GET", table.path)
                 yield
             finally:
                 body.arrive()

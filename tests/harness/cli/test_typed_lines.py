@@ -43,6 +43,7 @@ MEANT = {
     "--lake yes|no|my.yaml": "--lake yes|no|lake.yaml",
     "--lake my.yaml": "--lake lake.yaml",
     "prove my.yaml": "prove scenario.yaml",
+    " [--keyed|--plain]": "",  # they are for single objects, and FILE is one of lists
     "--against DIR": "--against store/matrix",
     "--catalog C,D": "--catalog rest,nessie",
     "--only ID,GROUP": "--only null-ref,statuses",
@@ -196,14 +197,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
     (here / "found").mkdir()
-    found = re.search(r"store/soak/\S+/runs/mine/\S+Z\b", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
-    assert found is not None, "the tutorial checks a run of its night"
-    night = here / found[0]
+    runs = re.findall(r"icequake (?:check|shrink) (store/\S+)", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
+    assert runs, "the tutorial checks a run"
     (here / "certificate").mkdir()
     certificate = Certificate({"rest": "http://localhost:1"}, [], [], "2026-11-27", "1", "icequake certify")
     (here / "certificate/certify.json").write_text(json.dumps(certificate.to_json()))
-    night.parent.mkdir(parents=True)
-    shutil.copytree(failed, night)
+    for run in runs:
+        shutil.copytree(failed, here / run)
     (here / "store/shrink/mine").mkdir()
     for own in (
         "scenario.yaml",
