@@ -15,6 +15,8 @@ from tests.support.restcatalog import described
 from workloads.file.yamlfile import HIDDEN
 
 ROUNDS = 5
+TRIES = 4
+"""Of what must be found: in ten rounds of a race a busy machine met once no rival. What is never found is not found in four tries."""
 BROKEN = (Conclusion.FAIL, Conclusion.SOFT)
 GROUP = {r.id: r.group for r in requirements()}
 
@@ -48,8 +50,10 @@ PROVEN_BY_A_READ = {
 def test_what_is_lost_is_named_and_the_read_that_proves_it_is_shown(id: str) -> None:
     with described(MUTANTS[PROVEN_BY_A_READ[id]][1]()) as server:
         (requirement,) = (r for r in requirements() if r.id == id)
-        found = asked_once(requirement, server, ROUNDS)
-    assert found.conclusion is Conclusion.FAIL
+        found = next(
+            (j for _ in range(TRIES) if (j := asked_once(requirement, server, ROUNDS)).conclusion in BROKEN), None
+        )
+    assert found is not None and found.conclusion is Conclusion.FAIL
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "POST" and not e.label.startswith("end")], found.wire
     assert [e for e in found.wire[:MOST_WIRE] if e.method == "GET" and e.ok], found.actual
     assert found.actual not in ("it is", "it is not") and not found.actual.endswith(" are not"), found.actual
@@ -91,7 +95,10 @@ def failing(mutant: str, asked: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("mutant", sorted(MUTANTS))
 def test_a_broken_requirement_is_found(mutant: str) -> None:
-    assert failing(mutant, meant(mutant)) == meant(mutant)
+    missed = meant(mutant)
+    for _ in range(TRIES):
+        missed = missed and missed - failing(mutant, missed)
+    assert not missed
 
 
 @pytest.mark.parametrize("mutant", sorted(MUTANTS))
