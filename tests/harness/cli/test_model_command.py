@@ -85,9 +85,14 @@ def test_what_never_happened_is_an_error_of_the_search_step_by_step(tmp_path: Pa
 
 ONE_MORE = [
     "undelete-serializable",
-    *(pytest.param(m.model, marks=pytest.mark.nightly) for m in modelled.find([]) if m.catalog is None),
+    *(
+        pytest.param(m.model, marks=pytest.mark.nightly)
+        for m in modelled.find([])
+        if m.catalog is None and m.engine != "specification"
+    ),
 ]
-"""Models without a catalog. At night all of the library, in about twelve minutes of one core."""
+"""Models without a catalog, in about twelve minutes of one core at night. What the specification asks for is not enough, so that one write more
+breaks more (``specification-upkeep``: vectors, too, after an upgrade)."""
 
 
 @pytest.mark.parametrize("name", ONE_MORE)
