@@ -8,7 +8,8 @@ Spark executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) 
 title in ``ps``, so children of a marked process count as marked.
 
 A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also checks
-that the harness is still its parent.
+that the harness is still its parent. A harness that was killed may have left a child between fork and exec, which has no
+mark yet: the watchdog cleans up a second time when the pipe is closed, because exec closes it.
 
 This file imports only the standard library (and psutil where there is no /proc), and runs as a script::
 
@@ -37,6 +38,8 @@ KILL_SECONDS = 4.0  # of repeated SIGKILL
 FOLDER_SECONDS = 2.0  # of repeated removal of folders
 _POLL_SECONDS = 0.05
 _PARENT_POLL_SECONDS = 0.5
+FORK_SECONDS = 10.0  # after the harness was killed, for what it forked to call exec; a fork that never does holds the pipe
+_EXEC_SECONDS = 0.5  # exec closes the pipe a moment before /proc shows the new environment
 
 
 def marked_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
@@ -270,11 +273,16 @@ def _remove(folders: Iterable[str]) -> list[str]:
 
 
 def _wait_for_end_of(read_end: int, parent: int, getppid: Callable[[], int] = os.getppid) -> None:
+    while getppid() == parent:
+        if _closed(read_end, _PARENT_POLL_SECONDS):
+            return
+
+
+def _closed(read_end: int, seconds: float) -> bool:
+    """Whether everybody closes the pipe within these seconds: nobody writes to it."""
     ready = select.poll()  # takes any file descriptor; select() refuses those from 1024 on
     ready.register(read_end, select.POLLIN)
-    while getppid() == parent:
-        if ready.poll(1000 * _PARENT_POLL_SECONDS) and not os.read(read_end, 1):
-            return
+    return bool(ready.poll(1000 * seconds)) and not os.read(read_end, 1)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -285,6 +293,10 @@ def main(arguments: Sequence[str]) -> int:
     run_id, read_end, *folders = arguments
     _wait_for_end_of(int(read_end), parent)
     done = clean_up(run_id, folders)
+    if os.getppid() != parent:  # it was killed, perhaps while it started a process
+        _closed(int(read_end), FORK_SECONDS)
+        time.sleep(_EXEC_SECONDS)
+        done = clean_up(run_id, folders)
     try:
         print(json.dumps(asdict(done)), flush=True)
     except OSError:  # the reader is gone

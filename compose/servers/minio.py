@@ -53,9 +53,10 @@ class Minio(LocalProcess):
         }
 
     def probe(self, timeout: float) -> None:
-        status, _ = http_get(f"{self.endpoint}/minio/health/ready", timeout)
+        # /minio/health/ready answers 200 already while each request of S3 is answered by 503 XMinioServerNotInitialized.
+        status, _ = http_get(f"{self.endpoint}/minio/health/cluster", timeout)
         if status != 200:
-            raise NotReady(f"/minio/health/ready answers {status}")
+            raise NotReady(f"/minio/health/cluster answers {status}")
 
     @property
     def _drive(self) -> Path:

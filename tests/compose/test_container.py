@@ -69,7 +69,7 @@ class Store(Container):
         }
 
     def probe(self, timeout: float) -> None:
-        status, _ = http_get(f"http://{LOOPBACK}:{self.port()}/minio/health/ready", timeout)
+        status, _ = http_get(f"http://{LOOPBACK}:{self.port()}/minio/health/cluster", timeout)
         if status != 200:
             raise NotReady(f"it answers {status}")
 

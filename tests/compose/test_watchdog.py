@@ -27,7 +27,7 @@ import json, os, pathlib, signal, subprocess, sys, time
 from compose.processes import watchdog as watchdog_module
 from compose.processes.watchdog import Watchdog, marked_environment
 
-run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3] == "fork"
+run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
 dog = Watchdog(run_id, remove=[folder])
 dog.start()
 environment = marked_environment(os.environ, run_id)
@@ -56,6 +56,10 @@ del pids["short-lived"]
 pids["without the mark"] = int(child("parent of the one without the mark", PARENT_OF % "env={}" + "time.sleep(120)"))
 if fork:
     pids["fork"] = os.fork()
+    if not pids["fork"] and fork == "calls exec late":
+        while any(os.path.exists(f"/proc/{pid}") for name, pid in pids.items() if name not in ("fork", "watchdog")):
+            time.sleep(0.05)  # it is still a copy of the harness when the watchdog looks for marked processes
+        os.execve(sys.executable, [sys.executable, "-c", "import time; time.sleep(120)"], environment)
     if not pids["fork"]:
         signal.pause()
 print(json.dumps(pids), flush=True)
@@ -73,9 +77,9 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Start HARNESS: its Popen object, and the pids of what it started by name."""
     started: list[tuple[subprocess.Popen[str], dict[str, int]]] = []
 
-    def start(run_id: str, folder: Path, *, fork: bool = False) -> tuple[subprocess.Popen[str], dict[str, int]]:
+    def start(run_id: str, folder: Path, *, fork: str = "") -> tuple[subprocess.Popen[str], dict[str, int]]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HARNESS, run_id, str(folder), "fork" if fork else ""],
+            [sys.executable, "-c", HARNESS, run_id, str(folder), fork],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -156,12 +160,22 @@ def test_everything_is_gone_however_the_harness_ends(end: str, tmp_path: Path, h
 def test_a_forked_copy_of_the_harness_that_holds_the_pipe_open_does_not_delay_it(
     tmp_path: Path, harness: Callable[..., Any]
 ) -> None:
-    process, pids = harness("fork", run_folder(tmp_path), fork=True)
+    process, pids = harness("fork", run_folder(tmp_path), fork="never calls exec")
     fork = pids.pop("fork")
     process.kill()
     process.wait(300)
     wait_until(lambda: not living(pids))
     os.kill(fork, signal.SIGKILL)
+
+
+def test_a_process_that_was_between_fork_and_exec_when_the_harness_was_killed_is_ended(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
+    process, pids = harness("late", run_folder(tmp_path), fork="calls exec late")
+    process.kill()
+    process.wait(300)
+    wait_until(lambda: not living({"watchdog": pids["watchdog"]}))
+    assert living(pids) == []
 
 
 def test_other_runs_are_left_alone(sleeper: Callable[[str], subprocess.Popen[bytes]]) -> None:
