@@ -38,7 +38,7 @@ KILL_SECONDS = 4.0  # of repeated SIGKILL
 FOLDER_SECONDS = 2.0  # of repeated removal of folders
 _POLL_SECONDS = 0.05
 _PARENT_POLL_SECONDS = 0.5
-FORK_SECONDS = 10.0  # after the harness was killed, for what it forked to call exec; a fork that never does holds the pipe
+FORK_SECONDS = 10.0  # after the harness was killed, for what it forked to call exec; some never do
 _EXEC_SECONDS = 0.5  # exec closes the pipe a moment before /proc shows the new environment
 
 
