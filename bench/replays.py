@@ -140,7 +140,7 @@ def one(bench: Bench, spec: Workload, seed: int, way: str, of: Line | None, into
     with ends_in_time() as stop:
         if way == FORCED:
             assert recorded is not None
-            again = replay_once(bench, recorded, into, _unpublished, stop=stop, command="bench replays")
+            again = replay_once(bench, recorded, into, _unpublished, lambda _: "bench replays", stop=stop)
             path, anomalies, difference = again.folder, names_of(again.results), again.difference
             requests: int | None = again.forced
             unforced = again.unforced

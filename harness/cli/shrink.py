@@ -43,6 +43,7 @@ from harness.cli.services import reachable, user_services
 
 if TYPE_CHECKING:
     from checkers.evidence.journal import Journal
+    from checkers.evidence.runfolder import RunFolder
     from compose.external.external import External
     from harness.cli.terminal import Voice
     from harness.experiments.shrink.log import Trial
@@ -136,9 +137,13 @@ class ShrinkOptions(Options):
         return catalog_of(self._failed, self.catalog)
 
     @cached_property
+    def _version(self) -> str | None:
+        """The release of Iceberg, or a jar, on which the search runs; None: the newest release."""
+        return self.iceberg if self.iceberg is not None else recorded_release(self._failed)
+
+    @cached_property
     def _release(self) -> Any:
-        version = self.iceberg if self.iceberg is not None else recorded_release(self._failed)
-        return release_of(version, self._failed.recording.workload)
+        return release_of(self._version, self._failed.recording.workload)
 
     @cached_property
     def _into(self) -> Path:
@@ -152,14 +157,11 @@ class ShrinkOptions(Options):
         """The command that proves the result."""
         from harness.experiments.shrink.shown import SCENARIO
 
-        return ProveOptions(names=[str(self._into / SCENARIO)], iceberg=self.iceberg).again()
+        return ProveOptions(names=[str(self._into / SCENARIO)], iceberg=self._version, store=self.store).again()
 
-    @cached_property
-    def _replays(self) -> str:
-        """The command that replays the smallest recording."""
-        from workloads.file.recording import FILE
-
-        return replay_command(self._failed, self._into / FILE, self._catalog, self.iceberg)
+    def _replays(self, recording: Path) -> str:
+        """The command that replays a recording of the search."""
+        return replay_command(self._failed.folder, recording, self._catalog, self._version, self.store)
 
     def execute(self) -> int:
         from compose.redaction import secrets_of
@@ -221,14 +223,15 @@ class ShrinkOptions(Options):
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.shown import shrunk
         from harness.experiments.shrink.shrink import Shrink
+        from workloads.file.recording import FILE
 
-        voice, goes_on = frame.voice, self._goes_on
+        voice, goes_on, replays = frame.voice, self._goes_on, self._replays(self._into / FILE)
         budget = trials.Budget(length(self.budget), self.runs)
         asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs)
         shrink = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
         frame.way_on = lambda: _way_on(shrink, goes_on)
         rest, minimal, scenario = shrink.shrink()
-        return shrunk(shrink, rest, minimal, scenario, proves=self._proves, replays=self._replays, goes_on=goes_on)
+        return shrunk(shrink, rest, minimal, scenario, proves=self._proves, replays=replays, goes_on=goes_on)
 
     def _show(self, result: Shrunk) -> int:
         from harness.cli.exported import export_command
@@ -261,11 +264,14 @@ def _way_on(shrink: object, goes_on: str) -> str:
     return f"{smallest}; go on with: {goes_on}"
 
 
-def replay_command(found: Failed, recording: Path, catalog: str, iceberg: str | None) -> str:
+def replay_command(
+    run: RunFolder, recording: Path, catalog: str, iceberg: str | None, store: Path = DEFAULT_STORE
+) -> str:
     """The command that replays a recording of a run; it takes the run's workload file."""
-    words = words_of(found.folder.read_plan().command)
-    file = words[words.index("run") + 1] if "run" in words[:-1] else found.recording.workload.workload
-    return RunOptions(workload=file, catalog=catalog, iceberg=iceberg, order=f"replay {recording}").again()
+    words = words_of(run.read_plan().command)
+    file = words[words.index("run") + 1] if "run" in words[:-1] else run.path.parent.name
+    again = RunOptions(workload=file, catalog=catalog, iceberg=iceberg, order=f"replay {recording}", store=store)
+    return again.again()
 
 
 def catalog_of(found: Failed, typed: str | None) -> str:

@@ -32,6 +32,7 @@ from harness.cli.options import (
     QuietOption,
     StoreOption,
     Value,
+    absolute,
     anywhere,
     length,
     warn,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from harness.experiments.soakfinds import Commands, Job
     from harness.experiments.soakorder import SoakPlan
     from harness.run.resolve import SuiteFile
+    from reports.drawing.page import Page
     from workloads.file.suite import Cell, Suite
 
 TOO_SHORT = "it must be at least as long as one run"
@@ -85,16 +87,16 @@ def repeating(file: SuiteFile, store: Path = DEFAULT_STORE, *, records: bool = F
     return repeat_command
 
 
-def after_shrink() -> Commands:
-    """What a person types after a shrink of the night itself."""
+def after_shrink(store: Path = DEFAULT_STORE) -> Commands:
+    """What a person types after a shrink of the night itself; ``store``: where the folders of it go."""
     from harness.experiments.soakfinds import Commands
 
     def shrink(job: Job) -> str:
-        return ShrinkOptions(run=job.run.path, anomaly=job.anomaly, catalog=job.catalog).again()
+        return ShrinkOptions(run=job.run.path, anomaly=job.anomaly, catalog=job.catalog, store=store).again()
 
     return Commands(
-        lambda job, scenario: ProveOptions(names=[str(scenario)], iceberg=job.line.cell.iceberg).again(),
-        lambda run, job, recording: replay_command(run, recording, job.catalog, job.line.cell.iceberg),
+        lambda job, scenario: ProveOptions(names=[str(scenario)], iceberg=job.line.cell.iceberg, store=store).again(),
+        lambda job, recording: replay_command(job.run, recording, job.catalog, job.line.cell.iceberg, store),
         shrink,
     )
 
@@ -222,7 +224,7 @@ class SoakOptions(Options):
         goes_on = self.again(seed=seed, into=into, store=self.store)
         repeat_command = repeating(self._file, self.store, records=self._suite.shrink is not None)
         order = SoakPlan(
-            self._file, self._suite, seed, repeat_command, self._budget, self.runs, commands=after_shrink()
+            self._file, self._suite, seed, repeat_command, self._budget, self.runs, commands=after_shrink(self.store)
         )
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
@@ -232,14 +234,25 @@ class SoakOptions(Options):
                 voice.keep(missing)
             for cell, why in self._file.left_out.items():
                 voice.say(f"left out: {cell.name}: {why}")
-            shown = _Shown(voice, goes_on, quiet=self.quiet)
+            shown = _Shown(voice, self._page(goes_on), quiet=self.quiet)
             whole = self._whole(order, into, voice, shown)
             frame.so_far = lambda: _so_far(whole, shown)
             unrecorded = self._go(whole, shown)
-        code = _end(whole.night, into, self._ends(whole.night, seed, into), goes_on, quiet=self.quiet)
+        ends = self._ends(whole.night, seed, into)
+        over = ends.get("more", ends.get("again"))
+        code = _end(whole.night, self._page(goes_on, over)(whole.night), into, ends, goes_on, quiet=self.quiet)
         if unrecorded is not None:
             raise unrecorded
         return code
+
+    def _page(self, goes_on: str, more: str | None = None) -> Callable[[Night], Page]:
+        """What makes the page of a night; ``more``: the command that adds to it, once it is over."""
+        from checkers.nights import trend
+        from reports.soak import page
+        from reports.soak.kinds import Program
+
+        program = Program(anywhere(), None if absolute(self.store) == absolute(DEFAULT_STORE) else absolute(self.store))
+        return lambda night: page.of(night, goes_on, *trend.earlier(night.folder), program=program, more=more)
 
     def _ends(self, night: Night, seed: int, into: Path) -> dict[str, str]:
         """What to type after the night: once it is over, to do it again in a folder of its own, or to give it as much time again."""
@@ -298,15 +311,17 @@ def _so_far(whole: Soak, shown: _Shown) -> str:
 class _Shown:
     """What a night shows while it goes on: a line for each run, and its page, which is written anew now and then."""
 
-    def __init__(self, voice: Voice, goes_on: str, *, quiet: bool) -> None:
-        self.goes_on = goes_on
+    def __init__(self, voice: Voice, page: Callable[[Night], Page], *, quiet: bool) -> None:
+        self._page = page
         self._voice = voice
         self._quiet = quiet
         self._written_at = time.monotonic()
 
     def write(self, night: Night) -> Path:
+        from reports.drawing import render
+
         self._written_at = time.monotonic()
-        return _pages(night, self.goes_on)
+        return render.write(self._page(night), night.folder)
 
     def meanwhile(self, night: Night) -> None:
         with contextlib.suppress(OSError):
@@ -328,34 +343,23 @@ class _Shown:
             typer.echo(text)
 
 
-def _pages(night: Night, goes_on: str, more: str | None = None) -> Path:
-    from checkers.nights import trend
-    from reports.drawing import render
-    from reports.soak import page
-
-    return render.write(
-        page.of(night, goes_on, *trend.earlier(night.folder), program=anywhere(), more=more), night.folder
-    )
-
-
-def _end(night: Night, into: Path, typed: dict[str, str], goes_on: str, *, quiet: bool) -> int:
+def _end(night: Night, page: Page, into: Path, typed: dict[str, str], goes_on: str, *, quiet: bool) -> int:
     """Show what the night found, and what to type then; return the exit code."""
     from checkers.evidence.runfolder import FULL
     from harness.cli.terminal import show
     from reports.drawing import render
-    from reports.soak import page
 
     try:
-        written = _pages(night, goes_on, typed.get("more", typed.get("again")))
+        written = render.write(page, into)
     except OSError as e:
         if e.errno not in FULL:
             raise
         warn(f"the page is not written, because the disk is full; write it later with: {goes_on}")
-        written = into / f"{page.FILE}.html"
+        written = into / f"{page.file}.html"
     typer.echo()
     cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
     ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, **typed}
-    show(page.of(night, goes_on), ends, tables=not quiet)
+    show(page, ends, tables=not quiet)
     return night.code
 
 

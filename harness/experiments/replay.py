@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,17 +40,17 @@ def replay_once(
     recording: Recording,
     runs: Path,
     publish: Publish[object],
+    command: Callable[[Path], str],
     *,
     group: int = 0,
     stop: threading.Event | None = None,
-    command: str = "icequake run",
 ) -> Replayed:
     """Replay a recording in the store ``runs``, judge it, write its results and publish them.
 
     Args:
         bench: with as many writers as the recording's workload, and one more if its nemesis has operations of its own.
+        command: the recording's file, in the folder of the run → how a person repeats it.
         stop: when another thread sets it, the run ends soon.
-        command: how a person repeats it.
 
     Raises:
         RunError, WriterError, ServiceError, TableReadError, HistoryError, TableLogError: it could not run or be judged.
@@ -64,7 +65,7 @@ def replay_once(
         workload,
         folder,
         order.operations,
-        command=command,
+        command=command(folder.path / FILE),
         seed=recording.seed,
         group=group,
         progress=len(bench.groups) == 1,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from checkers.evidence import runfolder
@@ -63,13 +64,13 @@ class Commands:
 
     Attributes:
         prove: (job, the scenario's file) → what runs the scenario.
-        replay: (the run, job, the recording's file) → what replays the recording.
+        replay: (job, the recording's file) → what replays the recording.
         shrink: job → what shrinks on.
     """
 
     prove: Callable[[Job, Path], str] = lambda job, scenario: f"icequake prove {scenario}"
-    replay: Callable[[Failed, Job, Path], str] = lambda run, job, recording: (
-        f"icequake run --order 'replay {recording}'"
+    replay: Callable[[Job, Path], str] = lambda job, recording: (
+        f"icequake run {job.line.cell.workload} --order 'replay {recording}'"
     )
     shrink: Callable[[Job], str] = lambda job: f"icequake shrink {job.run.path}"
 
@@ -146,6 +147,7 @@ def on_warm(
         broke=lease.end,
         secrets=lease.secrets,
         stop=stop,
+        replays=partial(job.commands.replay, job),
         proves=job.commands.prove(job, job.into / SCENARIO),
     )
 
@@ -252,7 +254,7 @@ def _shrunk(job: Job, search: Shrink, until: _Until, blank: Find) -> Find:
     """Shrink it; write page, scenario and recording into its folder."""
     rest, minimal, scenario = search.shrink()
     proves = job.commands.prove(job, job.into / SCENARIO)
-    replays = job.commands.replay(search.run, job, job.into / RECORDING)
+    replays = job.commands.replay(job, job.into / RECORDING)
     goes_on = job.commands.shrink(job)
     result = shrunk(search, rest, minimal, scenario, proves=proves, replays=replays, goes_on=goes_on)
     render.write(shown.of(result), job.into)

@@ -24,7 +24,7 @@ from reports.drawing.words import OPERATION_NAMES, OWN_TABLES
 from reports.run.statements import asked_as
 from reports.soak import kinds as lostkinds
 from reports.soak import places
-from reports.soak.kinds import FailureKind, with_code
+from reports.soak.kinds import FailureKind, Program, with_code
 from reports.soak.words import CLASSES, counted
 
 TOLD_KINDS = 10
@@ -71,7 +71,7 @@ def banner(night: Night) -> Banner:
     return Banner(status, headline, " ".join(parts))
 
 
-def answer(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
+def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list[Block]:
     """Below the first sentences: each kind of failure on a line, and what to do about the first; nothing if nothing failed."""
     if not found:
         return []
@@ -106,7 +106,7 @@ def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
     return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 
-def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
+def _to_do(night: Night, found: Sequence[FailureKind], program: Program) -> list[Block]:
     """What to do today, and that it does not happen again: of the first kind, of the gravest, and of what is mended with it whole; of the
     others folded, in the same order."""
     gravest = min(found, key=lambda k: k.gravity)
@@ -125,7 +125,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: str) -> list[Blo
     return [*out, *([Text([more], "note")] if more else [])]
 
 
-def _steps(night: Night, found: Sequence[FailureKind], n: int, program: str) -> list[tuple[str, str]]:
+def _steps(night: Night, found: Sequence[FailureKind], n: int, program: Program) -> list[tuple[str, str]]:
     """What to know and to do of the n-th kind, from 0."""
     k, steps, card = found[n], lostkinds.recipes(found)[n], f"#{lostkinds.anchor(n + 1)}"
     now = lostkinds.do_now(night, steps, 1, card)

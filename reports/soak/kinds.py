@@ -65,6 +65,21 @@ GRAVE = (Harm.ROWS, Harm.UNREADABLE)
 
 
 @dataclass(frozen=True)
+class Program:
+    """How a person calls icequake; ``store``: where what is typed puts its folders, None: in the store of the folder in which it is typed."""
+
+    name: str = "icequake"
+    store: Path | None = None
+
+    def line(self, *parts: str) -> str:
+        """A command that makes runs."""
+        return f"{self.name} {shlex.join([*parts, *([] if self.store is None else ['--store', str(self.store)])])}"
+
+
+PROGRAM = Program()
+
+
+@dataclass(frozen=True)
 class FailureKind:
     """What happened in the same way in some runs of a night.
 
@@ -183,7 +198,7 @@ def who(found: Iterable[FailureKind]) -> str:
 # --- the cards --------------------------------------------------------------------------------------------------------
 
 
-def blocks(night: Night, found: Sequence[FailureKind], program: str) -> list[Block]:
+def blocks(night: Night, found: Sequence[FailureKind], program: Program) -> list[Block]:
     """A card for each kind of failure."""
     if not found:
         return [Text(["Nothing: every run that was judged kept all promises."], "muted")]
@@ -199,7 +214,7 @@ def anchor(n: int) -> str:
     return f"kind-{n}"
 
 
-def _card(night: Night, k: FailureKind, n: int, program: str, now: Recipe) -> Card:
+def _card(night: Night, k: FailureKind, n: int, program: Program, now: Recipe) -> Card:
     first = k.first
     places_ = _where(night, k)
     runs = f"{f'{places_[0]} · ' if len(places_) == 1 else ''}in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
@@ -400,34 +415,28 @@ def href_of(night: Night, line: NightRun) -> str | None:
     return quote(f"{line.folder}/report.html")
 
 
-def commands(night: Night, k: FailureKind, program: str) -> list[tuple[str, str]]:
+def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, str]]:
     """What each command does, and the command: in a fixed order, with the same seed, smaller, and for others."""
     out: list[tuple[str, str]] = []
 
-    def typed(what: str, *parts: str) -> None:
-        out.append((what, f"{program} {shlex.join(parts)}"))
-
     for_others = "writes that as a file for the maintainers, who need no icequake for it"
     for name in k.first.scenarios[:1]:
-        typed("shows the defect in a few statements, in a fixed order", "prove", name)
+        out.append(("shows the defect in a few statements, in a fixed order", program.line("prove", name)))
         if (form := _form(LIBRARY / f"{name}.yaml")) is not None:
-            out.append((for_others, export_line(program, name, form[0], f"{name}.{form[1]}")))
+            out.append((for_others, export_line(program.name, name, form[0], f"{name}.{form[1]}")))
     shrunk = [f for f in night.finds if f.became == "shrunk" and f.scenario and (f.anomaly in k.first.names)]
     for f in [] if k.link is not None else shrunk[:1]:
         scenario = night.folder / str(f.scenario)
-        out.append(
-            (
-                "shows it in a few statements, in a fixed order",
-                f.command or f"{program} prove {shlex.quote(str(scenario))}",
-            )
-        )
+        shows = f.command or program.line("prove", str(scenario))
+        out.append(("shows it in a few statements, in a fixed order", shows))
         if (form := _form(scenario)) is not None:
-            out.append((for_others, export_line(program, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
+            out.append((for_others, export_line(program.name, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
     kept = next((x for x, _ in k.runs if x.folder is not None and (night.folder / x.folder).is_dir()), None)
     if kept is not None and k.first.names:
         folder = str(night.folder.resolve() / str(kept.folder))
         name = k.first.name if k.first.name in k.first.names else k.first.names[0]
-        typed("replays the run, and leaves out what it does not need to show this", "shrink", folder, "--anomaly", name)
+        shrink = program.line("shrink", folder, "--anomaly", name)
+        out.append(("replays the run, and leaves out what it does not need to show this", shrink))
     return out
 
 

@@ -44,6 +44,7 @@ from reports.shrunk import PAGE as SHRUNK
 from reports.soak import drawings, kinds, places, software
 from reports.soak import words as soakwords
 from reports.soak.banner import answer, banner
+from reports.soak.kinds import PROGRAM, Program
 from reports.soak.words import CLASSES, SYMBOLS
 from workloads.file.sizes import written
 from workloads.file.suite import Cell, KnownAnomalies
@@ -350,7 +351,7 @@ def of(
     repeat: str,
     past: Sequence[EarlierNight] = (),
     unread: Sequence[str] = (),
-    program: str = "icequake",
+    program: Program = PROGRAM,
     more: str | None = None,
 ) -> Page:
     """The page.
@@ -358,7 +359,6 @@ def of(
     Args:
         repeat: the command that continues the night.
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
-        program: how icequake is called.
         more: the command that adds to a night that is over, or makes another one; None: it goes on.
     """
     notes, finds = soakwords.notes(night), _finds(night)

@@ -260,7 +260,7 @@ def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: P
 
 def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_it(tmp_path: Path) -> None:
     kept(tmp_path, TOLD)
-    told = page.of(a_night(tmp_path, TOLD), AGAIN, program="/opt/icequake").told
+    told = page.of(a_night(tmp_path, TOLD), AGAIN, program=kinds.Program("/opt/icequake")).told
     said = dict(next(b for b in told if isinstance(b, Pairs)).rows)
     assert "<b>1. 2 acknowledged commits lost: Spark sent its commit again.</b>" in html(
         page.of(a_night(tmp_path, TOLD), AGAIN)
@@ -347,7 +347,7 @@ def test_cards_of_new_kinds_are_open_and_come_first(tmp_path: Path) -> None:
     known = [replace(UNREAD, remedy=f"Do {n}.") for n in range(8)]
     new = [replace(LOST, remedy=f"Do {n}.") for n in range(8)]
     night = a_night(tmp_path, replace(SEEN_AGAIN, happened=tuple(known)), replace(TOLD, happened=tuple(new)))
-    (cards,) = (b for b in kinds.blocks(night, kinds.kinds(night), "icequake") if isinstance(b, Cards))
+    (cards,) = (b for b in kinds.blocks(night, kinds.kinds(night), kinds.Program()) if isinstance(b, Cards))
     assert [(">new<" in c.head, c.open) for c in cards.cards] == [(True, True)] * 8 + [(False, True)] * 2 + [
         (False, False)
     ] * 6
@@ -361,7 +361,7 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
         ("new", {"lost-commit": 4}, 2),
         ("known", {"false-failure": 1, "unreadable": 1}, 1),
     ]
-    shown = html(page.of(night, AGAIN, program="/opt/icequake"))
+    shown = html(page.of(night, AGAIN, program=kinds.Program("/opt/icequake")))
     assert "4 acknowledged commits lost" in shown and "in 2 runs of 3" in shown
     lost = section(shown, "lost")
     for said in (
@@ -384,11 +384,15 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
 
 def test_each_kind_of_failure_has_the_commands_that_show_it_make_it_small_and_export_it(tmp_path: Path) -> None:
     kept(tmp_path, TOLD, SEEN_AGAIN)
-    shown = html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program="/opt/icequake"))
+    shown = html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program=kinds.Program("/opt/icequake")))
     lost = section(shown, "lost")
     assert [shown.count("icequake run quick --seed 7"), lost.count("icequake run quick --seed 7")] == [2, 0], (
         "a run each"
     )
+    own = kinds.Program("/opt/icequake", Path("/my store"))
+    lost_too = section(html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program=own)), "lost")
+    assert "/opt/icequake prove jdbc-unreadable --store &#39;/my store&#39;" in lost_too
+    assert f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit --store &#39;/my store&#39;" in lost_too
     for command in (
         f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit",
         "/opt/icequake prove jdbc-unreadable",

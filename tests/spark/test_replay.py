@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checkers.evidence import runfolder
+from checkers.evidence.runfolder import RunFolder
 from harness.experiments.replay import replay_once
 from harness.run.bench import Bench
 from harness.run.recorded import recording_of
@@ -32,9 +33,10 @@ def test_a_replay_makes_the_recorded_commits_in_the_recorded_order(bench: Bench,
     recording = recording_of(folder)
     assert len(recording.operations) == 6 and recording.order
     (fault,) = recording.faults
-    replayed = replay_once(bench, recording, tmp_path, lambda *_: None)
+    replayed = replay_once(bench, recording, tmp_path, lambda *_: None, lambda file: f"icequake run two {file}")
     assert (replayed.forced, replayed.difference, replayed.unforced) == (replayed.expected, None, ())
     assert replayed.expected == len(recording.order)
-    (again,) = recording_of(runfolder.RunFolder(replayed.folder)).faults
+    (again,) = recording_of(RunFolder(replayed.folder)).faults
     assert again.struck == fault.struck
     assert read(replayed.folder / FILE) == recording
+    assert RunFolder(replayed.folder).read_plan().command == f"icequake run two {replayed.folder / FILE}"

@@ -24,10 +24,18 @@ def test_an_undelete_is_shrunk_to_a_scenario_that_is_reproduced(
     bench: Bench, installation: Installation, tmp_path: Path
 ) -> None:
     run, into = failed(RunFolder(failed_run(tmp_path)), None), tmp_path / "into"
-    with (
-        journal_of(into, {"run": "undelete"}) as log,
-        TrialBench(into / RUNS, into / "logs", installation, Silent(), publish, catalog="rest", bench=bench) as runner,
-    ):
+    trial = TrialBench(
+        into / RUNS,
+        into / "logs",
+        installation,
+        Silent(),
+        publish,
+        catalog="rest",
+        bench=bench,
+        replays=lambda recording: f"icequake run two --order 'replay {recording}'",
+        proves="icequake prove scenario.yaml",
+    )
+    with journal_of(into, {"run": "undelete"}) as log, trial as runner:
         asked = Trials(runner, log, into, run.name, Budget(runs=4), Silent())
         left, _, found = Shrink(run, into, asked, Silent(), tries=1, times=1).shrink()
     assert left is not None, trials(into)

@@ -119,7 +119,7 @@ class TrialBench:
         secrets: of the runs; those of ``external`` are known.
         mode: how Spark runs on a bench that is started here, if no bench is given.
         writers: of a bench that is started here, at least.
-        replays: how a person repeats the run of a recording; ``proves``: that of a scenario.
+        replays: the file of a recording → how a person repeats its run; ``proves``: the same of a scenario's.
         stop: when another thread sets it, the run that goes on ends soon.
     """
 
@@ -138,8 +138,8 @@ class TrialBench:
         secrets: Iterable[str] = (),
         mode: Mode = QUICK,
         writers: int = 1,
-        replays: str = "icequake run",
-        proves: str = "icequake prove",
+        replays: Callable[[Path], str],
+        proves: str,
         stop: threading.Event | None = None,
     ) -> None:
         self._runs = runs
@@ -168,7 +168,7 @@ class TrialBench:
     def replay(self, r: Recording) -> CandidateRun:
         """Run and judge a recording."""
         with self._on(writers_of(r), sparks(r.workload)) as bench:
-            done = replay_once(bench, r, self._runs, self._publish, command=self._replays, stop=self._stop)
+            done = replay_once(bench, r, self._runs, self._publish, self._replays, stop=self._stop)
         problems = [done.difference] if done.difference else []
         return CandidateRun(done.folder, names_of(done.results), "; ".join([*problems, *done.unforced[:MOST_SAID]]))
 

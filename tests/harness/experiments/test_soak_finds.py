@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.runfolder import RunFolder
 from checkers.judge import known
 from checkers.nights import finds
 from checkers.nights.finds import Find, due
@@ -23,7 +22,6 @@ from harness.cli.experiments import ProveOptions
 from harness.cli.run import RunOptions
 from harness.cli.shrink import ShrinkOptions
 from harness.cli.soak import after_shrink, repeating
-from harness.experiments.shrink.shrink import failed
 from harness.experiments.shrink.trials import CandidateRun
 from harness.experiments.soak import Soak
 from harness.experiments.soakfinds import Job
@@ -136,12 +134,15 @@ def test_a_find_is_shown_again_by_the_line_that_its_command_types(failing: Path,
     (found,) = went(failing, into, runs=1).finds
     assert found.command == ProveOptions(names=[str(into / str(found.scenario))], iceberg="1.12.0").again()
     line = NightRun(found.cell, 1, found.seed, "t", "invalid", folder=found.run)
-    job = Job(into, line, found.anomaly, "rest", 60, 2, after_shrink())
-    shrinks = ShrinkOptions(run=into / found.run, anomaly="undelete", catalog="rest").again()
+    own = tmp_path / "own"
+    job = Job(into, line, found.anomaly, "rest", 60, 2, after_shrink(own))
+    shrinks = ShrinkOptions(run=into / found.run, anomaly="undelete", catalog="rest", store=own).again()
     assert job.commands.shrink(job) == shrinks and " --anomaly undelete --catalog rest" in shrinks
-    run, recording = failed(RunFolder(into / found.run), "undelete"), into / "recording.yaml"
-    replays = RunOptions(workload="quick", catalog="rest", iceberg="1.12.0", order=f"replay {recording}").again()
-    assert job.commands.replay(run, job, recording) == replays
+    recording = into / "recording.yaml"
+    replay = RunOptions(workload="quick", catalog="rest", iceberg="1.12.0", order=f"replay {recording}", store=own)
+    assert job.commands.replay(job, recording) == replay.again()
+    proves = job.commands.prove(job, into / "scenario.yaml")
+    assert all(f"--store {own}" in command for command in (shrinks, replay.again(), proves))
 
 
 def test_what_cannot_be_shrunk_is_tried_with_another_run_and_then_no_more(failing: Path, tmp_path: Path) -> None:

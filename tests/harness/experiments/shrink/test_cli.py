@@ -187,7 +187,14 @@ def test_the_release_is_that_of_the_run(tmp_path: Path) -> None:
 
 
 def test_the_replay_of_the_smallest_takes_the_runs_workload_file(tmp_path: Path) -> None:
-    run = failed(RunFolder(failed_run(tmp_path)), None)
+    run = RunFolder(failed_run(tmp_path))
     assert shrink.replay_command(run, Path("/r.json"), "rest", None).endswith(
         "run two.yaml --catalog rest --order 'replay /r.json'"
     )
+
+
+def test_what_a_shrink_prints_has_the_release_of_the_run_and_the_store(tmp_path: Path) -> None:
+    run = failed_run(tmp_path, versions={"iceberg": "1.11.0"})
+    options = shrink.ShrinkOptions(run=run, into=tmp_path / "small", store=tmp_path / "own")
+    for command in (options._proves, options._replays(tmp_path / "r.json")):
+        assert "--iceberg 1.11.0" in command and f"--store {tmp_path / 'own'}" in command
