@@ -48,8 +48,11 @@ MOST_BODY = 4000
 """Characters of a body on the page: a table's metadata with four snapshots, or the 200 properties of a namespace; the JSON has all of it."""
 
 FINDINGS = {
+    "checked-at-the-swap": "docs/findings/rest-recreated-table.md",
     "expiry-spares-refs": "docs/findings/expiry-takes-references.md",
     "txn-one-table": "docs/findings/rest-one-table-transaction.md",
+    "unknown-deletes-nothing": "docs/findings/nessie-deleted-metadata.md",
+    "unknown-is-5xx": "docs/findings/rest-commit-told-as-conflict.md",
 }
 """Requirement → the page of icequake's that tells why servers fail it, and shows it with an engine."""
 

@@ -355,7 +355,13 @@ def test_a_failure_of_which_a_finding_tells_names_it_on_the_page_and_when_it_is_
         whole = Certificate({"c": ""}, [requirement.question], [failure], "", "", "")
         assert finding in repr(page.of(whole).sections[1])
         assert finding in typed("--explain", id)[1]
-    assert page.FINDINGS.keys() == {"expiry-spares-refs", "txn-one-table"}
+    assert page.FINDINGS.keys() == {
+        "checked-at-the-swap",
+        "expiry-spares-refs",
+        "txn-one-table",
+        "unknown-deletes-nothing",
+        "unknown-is-5xx",
+    }
     assert "docs/findings" not in typed("--explain", "null-ref")[1]
 
 
