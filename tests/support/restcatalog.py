@@ -436,15 +436,23 @@ class Catalog:
         return self
 
     def transact(self, changes: list[Json]) -> Reply:
+        made = self.transacted(changes)
+        if self.halts:
+            self.halted(self.halts.pop(0))
+            made = self.transacted(changes)
+        for key, metadata in made.items():
+            self.put(key, metadata)
+        return Reply(204)
+
+    def transacted(self, changes: list[Json]) -> dict[tuple[str, str], Json]:
+        """The next version of each table, if all requirements hold."""
         made: dict[tuple[str, str], Json] = {}
         for change in changes:
             key = key_of(change["identifier"])
             if key in made:
                 raise bad(f"{key[1]} is named twice")
             made[key] = self.changed(key, change)
-        for key, metadata in made.items():
-            self.put(key, metadata)
-        return Reply(204)
+        return made
 
     def changed(self, key: tuple[str, str], body: Json) -> Json:
         """The next version, if all requirements hold."""

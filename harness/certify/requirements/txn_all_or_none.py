@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+
 from harness.certify import rest
 from harness.certify.kit import Kit
 from harness.certify.requirement import (
+    Exchange,
     Exchanges,
     Judgement,
     Level,
+    NotApplicable,
     Requirement,
     Severity,
     expect,
     failed,
     first_failure,
+    named,
 )
 
 
@@ -30,6 +37,23 @@ def ask(kit: Kit) -> None:
         kit.send(f"transaction:{k}", "POST", "transactions/commit", {"table-changes": changes})
     for t in tables:
         t.load(f"end:{t.name}")
+    with contextlib.suppress(NotApplicable):  # of others' servers the canned requests say what can be said
+        _between_swaps(kit)
+
+
+def _between_swaps(kit: Kit) -> None:
+    """A rival moves the second table while the swap of the first one waits."""
+    space = kit.namespace()
+    tables = [kit.table(space, name) for name in ("first", "second")]
+    bases = [t.grown(1)[0] for t in tables]
+    changes = [
+        t.change(rest.assert_ref("main", base), rest.properties(h="1")) for t, base in zip(tables, bases, strict=True)
+    ]
+    act = partial(kit.send, "held", "POST", "transactions/commit", {"table-changes": changes})
+    with kit.held(act):
+        tables[1].append("rival", bases[1], 2)
+    for t in tables:
+        t.load(f"after:{t.name}")
 
 
 def judge(seen: Exchanges) -> Judgement:
@@ -38,7 +62,17 @@ def judge(seen: Exchanges) -> Judgement:
         if half:
             wrong = seen[f"transaction:{min(half)[1:]}"]
             return failed("no change of a refused transaction is applied", f"{min(half)} is set at {e.path}", wrong, e)
+    if seen.all("rival") and (failure := _half(seen["held"], seen["rival"], seen.all("after"))):
+        return failure
     return first_failure(*(expect(e, "one change fails", 409) for e in seen.all("transaction")))
+
+
+def _half(held: Exchange, rival: Exchange, after: Sequence[Exchange]) -> Judgement | None:
+    has = ["h" in e.metadata.get("properties", {}) for e in after]
+    if not all(e.ok for e in after) or has == [held.ok] * len(after):
+        return None
+    which = named([e.path for e, there in zip(after, has, strict=True) if there] or ["no table"])
+    return failed("all changes are made or none is", f"{held.words()}, and h is set at {which}", held, rival, *after)
 
 
 REQUIREMENT = Requirement(

@@ -498,6 +498,35 @@ class TransactsByHalves(Catalog):
         return Reply(204)
 
 
+@breaks("txn-all-or-none")
+class SwapsOneAfterTheOther(Catalog):
+    """It checks all changes of a transaction, and then checks and makes each: the first stays if a rival has the second table."""
+
+    def transact(self, changes: list[Json]) -> Reply:
+        self.transacted(changes)
+        if self.halts:
+            self.halted(self.halts.pop(0))
+            for change in changes:
+                self.put(key_of(change["identifier"]), self.changed(key_of(change["identifier"]), change))
+            return Reply(204)
+        return super().transact(changes)
+
+
+@breaks("txn-all-or-none")
+class SkipsTheTableThatMoved(Catalog):
+    """Of a transaction it leaves out what a rival has changed since it looked, and acknowledges it."""
+
+    def transact(self, changes: list[Json]) -> Reply:
+        before = self.transacted(changes)
+        seen = {key: self.where.get(key) for key in before}
+        if self.halts:
+            self.halted(self.halts.pop(0))
+        for key, metadata in before.items():
+            if self.where.get(key) == seen[key]:
+                self.put(key, metadata)
+        return Reply(204)
+
+
 @breaks("txn-not-fractured")
 class TransactsOneAfterTheOther(Catalog):
     """All tables of a transaction are changed, and others see the first one before the second."""
