@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from reports.reproduction.tested import untested
 from workloads.engines.engines import SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import STAGES
@@ -68,6 +69,8 @@ def why_not(scenario: Scenario, spark: str = "") -> str | None:
         if name not in EXPORTABLE_ENGINES:
             return _ENGINES.get(name, f"it needs a writer of {name}")
     if (why := next((why for s in scenario.operations if (why := _step(scenario, s)) is not None), None)) is not None:
+        return why
+    if (why := untested(scenario)) is not None:
         return why
     return f"it needs Spark {spark}, which no script has been seen to work with" if spark.startswith("3.") else None
 

@@ -18,6 +18,7 @@ from compose.install.jars import read_lock
 from compose.install.releases import DEFAULT, RELEASES, Release
 from reports.reproduction.expected import afterwards, read_by
 from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, REST, why_not
+from reports.reproduction.tested import IN_METADATA, KEPT_ROW_ID
 from workloads.ddl import definition
 from workloads.engines.duckdb import ATTACH, SET, translated
 from workloads.engines.engines import SPARK
@@ -72,6 +73,7 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str
         else []
     )
     parts += [_part("jars"), _part("spark"), *(_part(e) for e in (PYICEBERG, DUCKDB) if e in engines)]
+    parts += [_part("metadata")] if _names(scenario) & {*IN_METADATA} else []
     parts += [_properties(scenario, engines), _part("run"), _main(scenario, rest)]
     return "\n\n\n".join(p.strip("\n") for p in parts).replace("@ATTACH@", _attach(scenario)) + "\n"
 
@@ -338,7 +340,7 @@ def _text(statement: Statement, table: TableSpec) -> str:
 def _in_spark(scenario: Scenario, step: ScenarioStep) -> Iterator[str]:
     table = scenario.table(step)
     kind = KINDS[step.do]
-    if scenario.operations[-1] is step and "kept-row-id" in _names(scenario):
+    if scenario.operations[-1] is step and KEPT_ROW_ID in _names(scenario):
         yield f'BEFORE.update({{r.id: r._row_id for r in spark.sql("SELECT id, _row_id FROM {PLACE}.{table.name}").collect()}})'
     for statement in kind.statements(step.value, step.name, table):
         sql = _text(statement, table)
@@ -448,7 +450,7 @@ def _attach(scenario: Scenario) -> str:
 
 
 def _names(scenario: Scenario) -> set[str]:
-    return {str(a).rpartition("/")[2] for a in scenario.anomalies}
+    return {a.name for a in scenario.anomalies}
 
 
 def _main(scenario: Scenario, rest: bool) -> str:
@@ -461,25 +463,25 @@ def _main(scenario: Scenario, rest: bool) -> str:
 
 
 def _checks(scenario: Scenario) -> Iterator[str]:
-    names = _names(scenario)
+    names, legal = _names(scenario), afterwards(scenario)
     for table, rows in scenario.final.items():
         if rows == "unreadable":
             yield f'good.append(check("{table} can be read", readable(after, "{table}"), False))'
         elif rows != "unchecked":
-            yield f'good.append(check("ids in {table}", ids(after, "{table}"), {list(rows)}))'
+            should = f", {legal[table]}" if legal.get(table) else ""
+            yield f'good.append(check("ids in {table}", ids(after, "{table}"), {list(rows)}{should}))'
     for step in scenario.operations:
         if step.do == "add-column" and step.expect.type == "ok" and "unreadable" not in scenario.final.values():
             has_column = "vanished-schema" not in names
             full_name, column = f"{PLACE}.{scenario.table(step).name}", step.value["column"]
             yield f'good.append(check("{column} is a column", "{column}" in after.table("{full_name}").columns, {has_column}))'
+    if numbered := [name for name in IN_METADATA if name in names]:
+        yield f"tables = [in_files(after, table) for table in {[t.name for t in scenario.tables]}]"
+    for name in numbered:
+        means = meaning(name)
+        told = name if means is None else f"{means.sentence.rstrip('.')} ({name})"
+        yield f"good.append(differs({_quoted(told)}, {IN_METADATA[name]}, tables))"
     table = f"{PLACE}.{scenario.tables[0].name}"
-    if "dangling-dv" in names:
-        yield f'needed = {{r[0] for r in after.sql("SELECT referenced_data_file FROM {table}.delete_files").collect()}}'
-        yield f'there = {{r[0] for r in after.sql("SELECT file_path FROM {table}.data_files").collect()}}'
-        yield 'good.append(check("deletion vectors whose data file is not there", len(needed - there) > 0, True))'
-    if "position-deletes-in-v3" in names:
-        yield f'formats = [r[0] for r in after.sql("SELECT file_format FROM {table}.delete_files").collect()]'
-        yield 'good.append(check("position delete files in a table of version 3", "PARQUET" in formats, True))'
-    if "kept-row-id" in names:
+    if KEPT_ROW_ID in names:
         yield f'now = {{r.id: r._row_id for r in after.sql("SELECT id, _row_id FROM {table}").collect()}}'
         yield 'good.append(check("rows that were there have another row id", any(now[i] != BEFORE[i] for i in BEFORE), True))'
