@@ -20,7 +20,7 @@ from compose.redaction import Redaction
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks, secrets_of_files
-from harness.certify.kit import ROUNDS, Kit, ServerDescription, SetUpError
+from harness.certify.kit import NO_ANSWER, ROUNDS, Kit, ServerDescription, SetUpError
 from harness.certify.requirement import Judgement, NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from harness.certify.servers import serving
@@ -202,7 +202,7 @@ def asked_once(requirement: Requirement, server: ServerDescription, rounds: int 
 
     Raises:
         NotApplicable: the server has not what it is about.
-        SetUpError: what it needs could not be made.
+        SetUpError: what it needs could not be made; or what would be a loss was not read, so nobody knows whether it is one.
     """
     with Kit(server, requirement.id, rounds=rounds) as kit:
         if not server.has_server and not requirement.any_catalog and not requirement.endpoints:
@@ -213,7 +213,13 @@ def asked_once(requirement: Requirement, server: ServerDescription, rounds: int 
         silent = [e for e in kit.seen.exchanges if not e.status]
         if silent and len(silent) == len(kit.seen.exchanges):
             raise SetUpError(silent[0].words())
-        return requirement.judge(kit.seen)
+        found = requirement.judge(kit.seen)
+        if found.conclusion is Conclusion.FAIL and (found.effect or requirement.effect) is Severity.LOSS:
+            for unread in (e for e in found.wire if e.method == "GET" and e.status in NO_ANSWER):
+                raise SetUpError(
+                    f"nobody knows whether anything is lost, because {unread.path} was not read: {unread.words()}"
+                )
+        return found
 
 
 def concluded(

@@ -198,7 +198,9 @@ class Kit:
         if endpoint in NEVER_ASSUMED if declared is None else endpoint not in declared:
             raise NotApplicable(self.server.absent)
 
-    def asked(self, label: str, path: str, query: Mapping[str, object], headers: Mapping[str, str]) -> Exchange:
+    def asked(
+        self, label: str, path: str, query: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Exchange:
         """A GET, whose last answer is seen; one that says nothing is asked for again."""
         for left in reversed(range(LOADS)):
             found: Exchange = self._quiet(label, "GET", path, query=query, headers=headers)

@@ -17,7 +17,7 @@ def ask(kit: Kit) -> None:
     table.load("after")
     body = {**NEW_TABLE, "name": "other"}
     kit.send("create", "POST", f"{rest.namespace_path(table.namespace)}/tables", body, headers=key)
-    kit.send("other", "GET", rest.table_path(table.namespace, "other"))
+    kit.asked("other", rest.table_path(table.namespace, "other"))
 
 
 def judge(seen: Exchanges) -> Judgement:

@@ -16,7 +16,7 @@ def ask(kit: Kit) -> None:
         kit.race(
             *(partial(kit.send, f"set:{n}", "POST", path, {"updates": {f"p{n}-{c}": "1"}}) for c in range(CLIENTS))
         )
-    kit.send("end", "GET", rest.namespace_path(space))
+    kit.asked("end", rest.namespace_path(space))
 
 
 def judge(seen: Exchanges) -> Judgement:

@@ -22,7 +22,7 @@ def ask(kit: Kit) -> None:
     kit.send("drop", "DELETE", table.path)
     path = f"{rest.namespace_path(table.namespace)}/register"
     kit.send("register", "POST", path, {"name": "again", "metadata-location": place})
-    kit.send("after", "GET", rest.table_path(table.namespace, "again"))
+    kit.asked("after", rest.table_path(table.namespace, "again"))
 
 
 def judge(seen: Exchanges) -> Judgement:

@@ -30,7 +30,7 @@ def ask(kit: Kit) -> None:
             partial(other.commit, f"commit-b:{n}", rest.properties(p="1")),
         )
         for name in (f"a{n}", f"b{n}", f"c{n}"):
-            kit.send(f"end:{n}:{name[0]}", "GET", rest.table_path(space, name))
+            kit.asked(f"end:{n}:{name[0]}", rest.table_path(space, name))
             kit.send(f"drop:{n}", "DELETE", rest.table_path(space, name))
 
 
@@ -52,7 +52,8 @@ def judge(seen: Exchanges) -> Judgement:
         if len(made) > 1:
             return failed("one rename to a name", f"{len(made)} got 2xx", *made)
         if len(found) != 2:
-            return failed("two tables", f"{len(found)} are there", *seen.all(f"rename:{n}"), *found)
+            shown = found + [e for e in seen.all(f"end:{n}") if not e.ok]
+            return failed("two tables", f"{len(found)} are there", *seen.all(f"rename:{n}"), *shown)
         by_location = {e.metadata.get("location"): e for e in found}
         for commit in (e for e in (seen[f"commit-a:{n}"], seen[f"commit-b:{n}"]) if e.ok):
             kept = by_location.get(commit.metadata.get("location"))

@@ -28,7 +28,7 @@ def ask(kit: Kit) -> None:
     kit.send("early", "GET", rest.table_path(space, "t"))
     for label in ("first", "second"):
         _create(kit, label, space, kit.seen[f"stage:{label}"].metadata)
-    kit.send("end", "GET", rest.table_path(space, "t"))
+    kit.asked("end", rest.table_path(space, "t"))
 
 
 def _create(kit: Kit, label: str, space: str, staged: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ def ask(kit: Kit) -> None:
     for label, sql in (("first", "select 2"), ("second", "select 3")):
         parts = ({"action": "add-view-version", "view-version": _version(2, sql, space)}, SET)
         kit.send(f"replace:{label}", "POST", f"{path}/views/v", rest.commit(uuid_of, *parts))
-    kit.send("end", "GET", f"{path}/views/v")
+    kit.asked("end", f"{path}/views/v")
     kit.send("table", "POST", f"{path}/tables", {**NEW_TABLE, "name": "v"})
 
 

@@ -21,8 +21,10 @@ from checkers.certificate import (
     Severity,
     changes,
 )
-from harness.certify.certify import concluded, read
+from harness.certify import kit
+from harness.certify.certify import asked_once, concluded, read
 from harness.certify.exchanges import Exchanges
+from harness.certify.kit import SetUpError
 from harness.certify.requirement import Judgement, failed, keeps_acknowledged, passed
 from harness.certify.requirements import GROUPS, document, requirements
 from harness.cli.app import app
@@ -31,7 +33,7 @@ from harness.cli.failures import BAD_INPUT, explain
 from reports import certify as page
 from reports.drawing import render
 from tests.harness.certify import mutants
-from tests.support.restcatalog import Catalog, Json, Reply, serving
+from tests.support.restcatalog import Catalog, Json, Reply, described, serving
 from tests.support.runs import ROOT
 
 ALL = len(requirements())
@@ -56,6 +58,29 @@ class Unable(Catalog):
 
     def create_table(self, space: str, body: Json) -> Reply:
         return Reply(503)
+
+
+LAST_READS = {
+    "acknowledged-is-kept": ("/t", 8),
+    "namespace-props-merge": ("_0", 8),
+    "rename-keeps-commits": ("/c0", 0),
+    "views-no-loss": ("/v", 3),
+}
+"""Requirement → how the path ends of a read that decides, and how many writes come before it."""
+
+
+class Mute(Catalog):
+    """After some writes it answers a read that decides with 503."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__()
+        self.path, self.writes = LAST_READS[id]
+
+    def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        self.writes -= method == "POST"
+        if method == "GET" and path.endswith(self.path) and self.writes < 0:
+            return Reply(503)
+        return super().answer(method, path, query, headers, data)
 
 
 class Denying(Catalog):
@@ -363,6 +388,14 @@ def test_a_failure_of_which_a_finding_tells_names_it_on_the_page_and_when_it_is_
         "unknown-is-5xx",
     }
     assert "docs/findings" not in typed("--explain", "null-ref")[1]
+
+
+@pytest.mark.parametrize("id", LAST_READS)
+def test_what_was_not_read_is_no_loss(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kit, "LOAD_AGAIN_S", 0.0)
+    (requirement,) = (r for r in requirements() if r.id == id)
+    with described(Mute(id)) as server, pytest.raises(SetUpError, match=r"nobody knows .* was not read: 503"):
+        asked_once(requirement, server, rounds=2)
 
 
 def test_one_failure_of_several_tries_counts() -> None:
