@@ -98,7 +98,7 @@ def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
         text = f"not on {len(lost)} of {len(made)}: {ids}"
         return failed("main is built on each acknowledged snapshot", text, lost[0], seen["end"])
     if not made:
-        return failed("some commits are made", "none was", *sent[:1])
+        return replace(failed("some commits are made", "none was", *sent[:1]), effect=Severity.BREAKS)
     return passed(f"{len(made)} of {len(sent)} commits were acknowledged, and are in the table")
 
 

@@ -40,7 +40,8 @@ def judge(seen: Exchanges) -> Judgement:
         (name,) = e.sent["updates"][0]["updates"]
         holds = e.label.startswith("true")
         if (name in kept) != holds:
-            return failed("true: applied; false: not", f"{e.label}: {'not ' if holds else ''}applied", e)
+            text = f"{e.label}: {'not ' if holds else ''}applied"
+            return failed("true: applied; false: not", text, e, seen["end"])
         if (wrong := expect(e, "a true requirement" if holds else "a false one", 2 if holds else 409)) is not None:
             return wrong
     return passed()

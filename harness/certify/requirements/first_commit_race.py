@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from harness.certify.kit import CLIENTS, Kit
@@ -23,7 +24,8 @@ def judge(seen: Exchanges) -> Judgement:
         snapshots = seen[f"end:{n}"].metadata.get("snapshots", [])
         if len(made) != 1 or len(snapshots) != 1:
             text = f"{len(made)} got 2xx, {len(snapshots)} are there"
-            return failed("one of the first commits is made", text, *made[:2], seen[f"end:{n}"])
+            failure = failed("one of the first commits is made", text, *made[:2], seen[f"end:{n}"])
+            return failure if made or snapshots else replace(failure, effect=Severity.BREAKS)
     return passed(f"not seen in {len(rounds)} rounds of {CLIENTS} clients")
 
 

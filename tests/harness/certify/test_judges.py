@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkers.certificate import Conclusion, Exchange
+from checkers.certificate import Conclusion, Exchange, Severity
 from harness.certify.exchanges import Exchanges
 from harness.certify.requirements import requirements
 from harness.certify.unknown import UNKNOWN
@@ -215,3 +215,18 @@ def test_what_is_seen_is_judged(
     found = requirement.judge(Exchanges(exchanges, notes))
     assert found.conclusion is conclusion, found
     assert bool(found.wire) is (conclusion is not PASS)
+
+
+@pytest.mark.parametrize(
+    ("id", "exchanges"),
+    [
+        ("acknowledged-is-kept", [answer("append:0", 409), answer("append:0", 500), answer("end", 200, 1)]),
+        ("txn-one-table", [answer("transaction:0", 500), answer("end", 200, 1)]),
+        ("two-instances", [answer("round:0", 503), answer("end", 200, 1)]),
+        ("first-commit-race", [answer("round:0", 503), answer("round:0", 409), answer("end:0", 200)]),
+    ],
+)
+def test_where_nothing_is_acknowledged_nothing_is_lost(id: str, exchanges: Iterable[Exchange]) -> None:
+    (requirement,) = (r for r in requirements() if r.id == id)
+    found = requirement.judge(Exchanges(exchanges))
+    assert (found.conclusion, found.effect) == (FAIL, Severity.BREAKS), found
