@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+from harness.certify.kit import CLIENTS
 from harness.certify.requirements import requirements
 from tests.support.restcatalog import Catalog, Halt, Json, Refused, Reply, conflict, key_of
 
@@ -401,6 +403,22 @@ class NullMeansAny(Catalog):
 class FirstCommitsMerge(Merging):
     def merges(self, body: Json) -> bool:
         return firsts(body)
+
+
+@breaks("first-commit-race")
+class FirstCommitsReplace(Catalog):
+    """Of first commits at one moment one is made, and one that comes later replaces it, as on Nessie 0.99.0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: Counter[Key] = Counter()
+
+    def commit(self, key: Key, body: Json) -> Reply:
+        self.came[key] += firsts(body) and appends(body)
+        if self.came[key] > CLIENTS:  # as many come at one moment
+            body["requirements"] = []
+            body["updates"][0]["snapshot"]["sequence-number"] = self.table(key)["last-sequence-number"] + 1
+        return super().commit(key, body)
 
 
 @breaks("uuid-after-recreate")
