@@ -53,7 +53,7 @@ class Absent(StrEnum):
     UNDECLARED = "the server does not declare it"
     UNSERVED = "the server does not serve it"
     NO_OPERATION = "this kind of catalog has no such operation"
-    NO_SERVER = "it is about HTTP, and the catalog has no REST server"
+    NO_SERVER = "it is asked of a REST server, and the catalog has none"
     NO_KEYS = "the server does not advertise idempotency keys"
     NO_ETAG = "the server sends no ETag"
     NO_PAGES = "the server does not split its lists into pages"
