@@ -18,6 +18,8 @@ Became = Literal["shrunk", "not shown", "spent", "failed"]
 """``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first.
 ``failed``: it could not be tried."""
 
+MOST_ABOVE = 4
+"""Folders above a run's in which the one of its night is looked for."""
 MOST_SHRUNK = 2
 """Runs that are shrunk for one anomaly of one catalog, as long as none could be."""
 
@@ -59,6 +61,18 @@ class Find:
     seconds: float = 0.0
     used: float = 0.0
 
+    @property
+    def why_no_scenario(self) -> str:
+        """Why no scenario file shows it, a clause; empty if one does."""
+        if self.scenario is not None:
+            return ""
+        if self.became == "shrunk":
+            return (
+                f"no scenario file can say what is left: {self.reason}" if self.reason else "there is no scenario file"
+            )
+        first = "not shrunk: nothing showed it again" if self.became == "not shown" else "not shrunk"
+        return f"{first}: {self.reason}" if self.reason else first
+
 
 FINDS = JournalFormat("a soak", "a find", journal.as_type(Find), asdict, NightError, bare=True)
 """``finds.jsonl``."""
@@ -68,6 +82,13 @@ def read(folder: Path) -> list[Find]:
     """The finds of a night; none if there is no file. Raises NightError: a line of it cannot be read."""
     path = folder / FILE
     return journal.read(path, FINDS)[1] if path.exists() else []
+
+
+def of_run(run: Path) -> list[Find]:
+    """What became of the anomalies of a run that lies in a night's folder; none of another run."""
+    whole = run.resolve()
+    nights = [folder for folder in whole.parents[:MOST_ABOVE] if (folder / FILE).is_file()]
+    return [f for night in nights[:1] for f in read(night) if night / f.run == whole]
 
 
 def due(line: NightRun, new: Iterable[str], finds: Iterable[Find]) -> list[str]:

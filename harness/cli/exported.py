@@ -1,26 +1,36 @@
-"""``icequake export``: a run's history for other tools, or for ``icequake check`` on another machine; or a scenario as a script."""
+"""``icequake export``: a run's history for other tools, or for ``icequake check`` on another machine; or what a project's maintainers need."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from checkers.clients import derived, jepsen
 from checkers.clients.models import TABLES_KEY
 from checkers.evidence import history, runfolder
 from checkers.evidence.lenient import mapping, mappings
+from checkers.evidence.plan import Plan
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import PLANNED, shows
 from checkers.judge.runfolder import load_evidence
-from checkers.verdict import Verdict, own_findings
+from checkers.nights import finds
+from checkers.verdict import Anomaly, Verdict, own_findings
+from compose.catalogs.registry import CATALOGS
 from harness.cli.options import BadArgument, anywhere, command, run_in
 from harness.experiments.shrink.shrink import ANOTHER
+from harness.run.recorded import workload_of
+from nemesis.faults.lengths import WRITTEN
 from reports.drawing.words import plural
 from reports.reproduction.exportable import export_line, form_of
 from reports.reproduction.issue import issue
+from reports.reproduction.runissue import run_issue
 from reports.reproduction.script import script
+from reports.run import stored
 from workloads.file import scenario as scenarios
 from workloads.file.scenario import Scenario
 
@@ -67,13 +77,13 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
 
 
 def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str], object]) -> str:
-    """The script or the issue of a scenario, or of the scenario that a run is of.
+    """The script or the issue of a scenario, or of the scenario that a run is of; of the run of a workload the issue alone.
 
     Args:
         say: told that what a script shows did not come in the run.
 
     Raises:
-        BadArgument: the run is of no scenario; an issue would report what the run did not show.
+        BadArgument: a script of the run of a workload; an issue would report what the run did not show.
         NotExportable: a script cannot show it.
         StoreError, WorkloadError: it does not exist, or cannot be read.
     """
@@ -85,16 +95,21 @@ def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str],
             else issue(found, typed=None if what.parent == scenarios.LIBRARY else str(what))
         )
     folder = runfolder.find(run_in(store, what))
-    found, versions = _of_run(folder)
+    plan = folder.read_plan()
+    planned = (plan.model_extra or {}).get(PLANNED)
+    if planned is None:
+        if form == ISSUE:
+            return _issue_of_workload(folder, plan)
+        raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {_way(folder)}")
+    found, versions = Scenario.model_validate(planned), dict(plan.versions or {})
     seen = _seen(folder)
     shown = shows(found, mapping(_results(folder).get("scenario")).get("state"), seen)
     if form == SCRIPT:
         if found.anomalies and not shown:
             say(f"{NOT_SHOWN}: with its versions the script is not expected to end as it says")
         return script(found, versions)
-    if not shown and not _results(folder):
-        raise BadArgument(f"{folder.path} was not judged; judge it with: {command()} check {folder.path}")
     if not shown:
+        _judged(folder)
         raise BadArgument(f"{NOT_SHOWN}: nothing to report; export the scenario by its name, or a run that showed it")
     return issue(found, versions, str(folder.path), seen)
 
@@ -118,26 +133,56 @@ def is_scenario(what: Path) -> bool:
     return what.suffix == ".yaml" or (scenarios.LIBRARY / f"{what}.yaml").is_file()
 
 
-def _of_run(folder: RunFolder) -> tuple[Scenario, dict[str, str]]:
-    plan = folder.read_plan()
-    planned = (plan.model_extra or {}).get(PLANNED)
-    if planned is None:
-        raise BadArgument(f"{folder.path} is the run of a workload, and a script shows a scenario; {_way(folder)}")
-    return Scenario.model_validate(planned), dict(plan.versions or {})
+def _judged(folder: RunFolder) -> None:
+    """Raises BadArgument: nobody judged the run."""
+    if not _results(folder):
+        raise BadArgument(f"{folder.path} was not judged; judge it with: {command()} check {folder.path}")
 
 
 def _way(folder: RunFolder) -> str:
     """What to do with the run of a workload, so that there is a script."""
-    shrunk = f"reduce it to one with: {command()} shrink {folder.path}"
+    shrunk = f"reduce it to one with: {_shrinks(folder)}"
     results = _results(folder)
     if results.get("valid") is not True:
-        return shrunk
-    verdicts = map(Verdict.from_json, mappings(results.get("checkers")))
-    if allowed := own_findings([a for v in verdicts for a in v.anomalies]):
+        return f"{shrunk}; or write the text for a tracker of the run itself: --as {ISSUE}"
+    if allowed := _findings(folder):
         return f"{shrunk} --anomaly {allowed[0].name}"
     return (
         f"the run is valid, so there is nothing to reproduce: {ANOTHER}; or name a scenario (icequake list scenarios)"
     )
+
+
+def _shrinks(folder: RunFolder) -> str:
+    return f"{command()} shrink {shlex.quote(str(folder.path))}"
+
+
+def _findings(folder: RunFolder) -> list[Anomaly]:
+    """The anomalies that the results of a run have as its own."""
+    verdicts = map(Verdict.from_json, mappings(_results(folder).get("checkers")))
+    return own_findings([a for v in verdicts for a in v.anomalies])
+
+
+def _issue_of_workload(folder: RunFolder, plan: Plan) -> str:
+    """The issue of a failed run itself: its workload's file and seed instead of a few statements."""
+    _judged(folder)
+    if not _findings(folder):
+        raise BadArgument(f"{folder.path}: no checker found an anomaly, so there is nothing to report: {ANOTHER}")
+    made = workload_of(plan, folder)
+    workload = made.model_dump(mode="json", by_alias=True, exclude_defaults=True, context={WRITTEN: True})
+    file = yaml.safe_dump(workload, sort_keys=False, allow_unicode=True, width=100)
+    words = ["icequake", "run", f"{plan.workload}.yaml", "--seed", str(plan.seed or 0)]
+    if version := plan.versions.get("iceberg"):
+        words += ["--iceberg", "ICEBERG.jar" if "iceberg-jar" in plan.versions else version]
+    words += [] if made.catalog in CATALOGS else ["--catalog", "CATALOG.yaml"]
+    return run_issue(stored.load(folder.path), file, shlex.join(words), _not_small(folder))
+
+
+def _not_small(folder: RunFolder) -> str:
+    """Why nothing smaller than a run shows what it found: what its night says of it, else that nobody tried."""
+    tried = [f for f in finds.of_run(folder.path) if f.why_no_scenario]
+    if not tried:
+        return "Nobody has made the run small; `icequake shrink` of its folder tries that."
+    return " ".join(f"{f.anomaly} was {f.why_no_scenario.rstrip('.')}." for f in tried)
 
 
 def export_command(scenario: Scenario, typed: str, spark: str = "") -> str:

@@ -108,7 +108,7 @@ def recording_of(folder: RunFolder) -> Recording:
         operations = history.operations()
     except (StoreError, HistoryError) as e:
         raise RunError(str(e)) from None
-    workload = _workload(plan, folder)
+    workload = workload_of(plan, folder)
     writers = {o.op: n for o in operations if (n := _writer(o.op)) is not None}
     kept = [
         o for o in operations if o.op in writers and o.invoked.extra.get("phase") not in AROUND and o.table is not None
@@ -187,8 +187,8 @@ def _writer(op: str) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _workload(plan: Plan, folder: RunFolder) -> Workload:
-    """The workload of a plan."""
+def workload_of(plan: Plan, folder: RunFolder) -> Workload:
+    """The workload of a run's plan, which hides what the plan hides. Raises RunError: the plan does not say all of it."""
     more = plan.model_extra or {}
     phases = [p.model_dump(exclude_none=True, exclude={"writers"}) for p in plan.phases]
     mix: dict[str, Any] = {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BeforeValidator, PlainSerializer, SerializationInfo, ValidationInfo
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 WRITTEN = "written"
-"""The key of pydantic's validation context that says that a person wrote the values: a length of time then needs a unit. Histories and plans
+"""The key of pydantic's context that says that a person writes or reads the values: a length of time then has a unit. Histories and plans
 have seconds, as numbers."""
 
 
@@ -66,7 +66,13 @@ def _checked_unit(value: object, info: ValidationInfo) -> object:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), BeforeValidator(_checked_unit)]
+def _written(value: float, info: SerializationInfo) -> float | str:
+    """The same way back: with a unit in what a person reads."""
+    written = isinstance(info.context, dict) and info.context.get(WRITTEN) and value is not None
+    return f"{f'{value:.6f}'.rstrip('0').rstrip('.')}s" if written else value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), BeforeValidator(_checked_unit), PlainSerializer(_written)]
 """Seconds; in a file with a unit."""
-WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), BeforeValidator(_checked_unit)]
+WholeSeconds = Annotated[int, BeforeValidator(whole_seconds), BeforeValidator(_checked_unit), PlainSerializer(_written)]
 """A whole number of seconds, or 0; in a file with a unit."""

@@ -39,7 +39,13 @@ def statement(whole: str) -> Markup:
 
 
 def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True) -> list[Block]:
-    """The statements in the order of the operations, below those that make their tables if ``tables``; nothing if none is known."""
+    """:func:`text` for a page; nothing if no statement is known."""
+    found = text(run, operations, tables=tables)
+    return [Fold("Statements", [FileText(found)], open=True)] if found else []
+
+
+def text(run: Stored, operations: Iterable[Operation], *, tables: bool = True) -> str:
+    """The statements in the order of the operations, below those that make their tables if ``tables``; empty if none is known."""
     specs = {t.name: t for t in run.plan.tables or ()}
     lines: list[str] = []
     used: dict[str, TableSpec] = {}
@@ -48,13 +54,11 @@ def blocks(run: Stored, operations: Iterable[Operation], *, tables: bool = True)
         if spec is None:
             continue
         used[spec.name] = spec
-        found = [f"{words.shorten(text, MOST_CHARACTERS)};" for text in sql_of(o, specs)]
+        found = [f"{words.shorten(sql, MOST_CHARACTERS)};" for sql in sql_of(o, specs)]
         by = "" if o.engine == SPARK else f" ({explain.engine(o)} does the same in its own way)"
         lines += [f"-- {words.shorten(o.op, 60)}{by}", *found, ""] if found else []
-    if not lines:
-        return []
-    made = [text for spec in used.values() if tables for text in (_made(spec), "")]
-    return [Fold("Statements", [FileText("\n".join([*made, *lines]).rstrip())], open=True)]
+    made = [line for spec in used.values() if tables and lines for line in (_made(spec), "")]
+    return "\n".join([*made, *lines]).rstrip()
 
 
 def _made(spec: TableSpec) -> str:

@@ -234,6 +234,7 @@ def _card(night: Night, k: FailureKind, n: int, program: Program, now: Recipe) -
         ("known?", _known(night, k)),
         ("do now", do_now(night, now) if now else SAME_TABLE),
         ("avoid it", with_code(first.remedy or NO_REMEDY)),
+        ("not smaller", words.shorten(not_small(night, k), 600)),
         ("runs", joined(_runs(night, k), " · ") if len(k.runs) > 1 else ""),
     ]
     facts = Pairs([(name, text) for name, text in about if text], "about")
@@ -431,13 +432,31 @@ def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, 
         out.append(("shows it in a few statements, in a fixed order", shows))
         if (form := _form(scenario)) is not None:
             out.append((for_others, export_line(program.name, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
-    kept = next((x for x, _ in k.runs if x.folder is not None and (night.folder / x.folder).is_dir()), None)
-    if kept is not None and k.first.names:
-        folder = str(night.folder.resolve() / str(kept.folder))
+    kept = [x.folder for x, _ in k.runs if x.folder is not None and (night.folder / x.folder).is_dir()]
+    if kept and k.first.names:
+        tried = {f.run for f in night.finds}  # its issue says what came of that
+        folder = str(night.folder.resolve() / min(kept, key=lambda run: run not in tried))
         name = k.first.name if k.first.name in k.first.names else k.first.names[0]
         shrink = program.line("shrink", folder, "--anomaly", name)
-        out.append(("replays the run, and leaves out what it does not need to show this", shrink))
+        smaller = [("replays the run, and leaves out what it does not need to show this", shrink)]
+        whole = [] if out else [(OF_THE_RUN, issue_line(night, folder, name, program))]
+        out += [*whole, *smaller] if not_small(night, k) else [*smaller, *whole]
     return out
+
+
+def issue_line(night: Night, run: str, name: str, program: Program) -> str:
+    """The command that writes the text of an issue from a run itself; ``run``: its folder."""
+    return export_line(program.name, str(night.folder.resolve() / run), "issue", f"{name}.md")
+
+
+OF_THE_RUN = "writes the text of an issue for the maintainers from the run itself, with its workload and its seed"
+
+
+def not_small(night: Night, k: FailureKind) -> str:
+    """Why the night has no scenario file of a new kind of failure, though it tried to make one; empty if it has one, or did not try."""
+    runs = {line.folder for line, _ in k.runs}
+    tried = [f for f in night.finds if f.anomaly in k.first.names and (f.run in runs or f.scenario is not None)]
+    return "" if k.link is not None or any(f.scenario for f in tried) else next((f.why_no_scenario for f in tried), "")
 
 
 def _form(scenario: Path) -> tuple[str, str] | None:

@@ -217,19 +217,23 @@ def _failures(night: Night) -> list[Section]:
     return [Section(title, anchor, _runs(night, lines), short) for title, anchor, lines, short in apart if lines]
 
 
-def _found(night: Night, f: Find) -> str:
-    """What became of a new anomaly, with a link to its page."""
+def _found(night: Night, f: Find, program: Program) -> str:
+    """What became of a new anomaly, with a link to its page; of one without a scenario how its run becomes an issue."""
     page = f"{f.folder}/{SHRUNK}"
     has_page = f.folder is not None and (night.folder / page).exists()
-    return link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if has_page else None)
+    said = link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if has_page else None)
+    if f.scenario is not None or not (night.folder / f.run).is_dir():
+        return said
+    whole = kinds.issue_line(night, f.run, f.anomaly, program)
+    return joined((said, ". For the maintainers, with the workload and the seed of the run: ", tag("code", whole)))
 
 
-def _finds(night: Night) -> list[str]:
+def _finds(night: Night, program: Program) -> list[str]:
     """What became of each new anomaly, one line each; nothing if the night followed none."""
     if not night.finds:
         return []
     unfollowed = [soakwords.unfollowed(x, name, places.of(night, x.cell)) for x, name in soakwords.waiting(night)]
-    return [*(_found(night, f) for f in night.finds), *unfollowed]
+    return [*(_found(night, f, program) for f in night.finds), *unfollowed]
 
 
 def _knowns(night: Night) -> list[Block]:
@@ -361,7 +365,7 @@ def of(
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
         more: the command that adds to a night that is over, or makes another one; None: it goes on.
     """
-    notes, finds = soakwords.notes(night), _finds(night)
+    notes, finds = soakwords.notes(night), _finds(night, program)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
     followed = [Section("What was replayed", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
     found = kinds.kinds(night)

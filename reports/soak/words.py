@@ -76,9 +76,7 @@ def find_of(f: Find, place: str = "") -> str:
         result += f", which shows it in {f.rate}" if f.rate is not None else ""
         how = "reproduced" if f.scenario is not None else "the recording showed it"
         parts.append(result + (f", {how} {f.reproduced}" if f.reproduced is not None else ""))
-    else:
-        why = {"not shown": "not shrunk: nothing showed it again", "spent": "not shrunk", "failed": "not shrunk"}
-        parts.append(f"{why[f.became]}{f': {words.shorten(f.reason, 300)}' if f.reason else ''}")
+    parts += [words.shorten(f.why_no_scenario, 400)] if f.why_no_scenario else []
     seed = "" if f.seed is None else f" seed {f.seed}"
     text = f"{in_words(f.anomaly) if place else f.anomaly} of {place or f.cell.name}{seed}: {'; '.join(parts)}"
     return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))

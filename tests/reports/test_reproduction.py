@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import sys
 from importlib import resources
 from pathlib import Path
@@ -13,16 +14,25 @@ from typing import Any
 import pytest
 import yaml
 
+from checkers.evidence.journal import Journal
+from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
+from checkers.nights.finds import FILE, FINDS, Find
 from harness.cli.exported import export_command, reproduction
+from harness.cli.options import BadArgument
+from harness.run.judged import judge_run
+from harness.run.recorded import workload_of
 from reports.proofs import story
 from reports.reproduction.expected import afterwards
 from reports.reproduction.exportable import why_not
 from reports.reproduction.issue import issue
 from reports.reproduction.script import NotExportable, release_for, script
 from reports.reproduction.table import table
+from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import ROOT, inside
 from workloads.file.scenario import LIBRARY, Scenario, load
+from workloads.file.suite import Cell
+from workloads.file.workload_text import parse
 
 SCENARIOS = {path.stem: load(path) for path in sorted(LIBRARY.glob("*.yaml"))}
 EXPORTABLE = [name for name, s in SCENARIOS.items() if why_not(s) is None]
@@ -214,6 +224,47 @@ def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> Non
     text = issue(small, typed="shrunk/a b.yaml")
     assert "`icequake export 'shrunk/a b.yaml' --as script`" in text
     assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
+
+
+def own_folder(night: Path) -> RunFolder:
+    """A failed run of a workload in a night's folder, judged."""
+    run = RunFolder(failed_run(night / "runs"))
+    judge_run(run, lambda *_: None)
+    return run
+
+
+def test_the_issue_of_a_failed_run_has_its_workload_its_seed_its_statements_and_why_it_is_not_smaller(
+    tmp_path: Path,
+) -> None:
+    run = own_folder(tmp_path)
+    text = reproduction(tmp_path, run.path, "issue", print)
+    assert (
+        text.startswith("# 1 ") and "Nobody has made the run small; `icequake shrink` of its folder tries that." in text
+    )
+    file = re.search(r"```yaml\n(.*?)\n```", text, re.DOTALL)
+    assert file is not None and parse(file[1]) == workload_of(run.read_plan(), run)
+    plan = run.read_plan()
+    assert f"`icequake run {plan.workload}.yaml --seed {plan.seed} --iceberg 1.12.0`" in text
+    first = json.loads(run.results.read_text())["checkers"]
+    why = next(a["explanation"] for v in first for a in v["anomalies"] if a["name"] == "undelete")
+    for said in ("* Apache Iceberg 1.12.0", "* catalog rest", "## Expected", "CREATE TABLE", "DELETE FROM", why):
+        assert said in text, said
+    cell = Cell("two", "rest", "none", "1.12.0", "")
+    find = Find(cell, 1, run.path.relative_to(tmp_path).as_posix(), "undelete", "failed", reason="no gate")
+    with Journal(tmp_path / FILE, FINDS) as journal:
+        journal.append(find)
+    assert "undelete was not shrunk: no gate." in reproduction(tmp_path, run.path, "issue", print)
+
+
+def test_the_issue_of_a_run_of_a_workload_without_an_anomaly_is_refused(tmp_path: Path) -> None:
+    run = own_folder(tmp_path)
+    results = json.loads(run.results.read_text())
+    run.results.write_text(json.dumps({**results, "valid": True, "checkers": []}))
+    with pytest.raises(BadArgument, match="no checker found an anomaly, so there is nothing to report"):
+        reproduction(tmp_path, run.path, "issue", print)
+    run.results.unlink()
+    with pytest.raises(BadArgument, match="was not judged; judge it with"):
+        reproduction(tmp_path, run.path, "issue", print)
 
 
 def judged_run(folder: Path, name: str, state: str, found: list[dict[str, str]]) -> Path:

@@ -19,7 +19,7 @@ from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.runfolder import Results
 from checkers.nights import record, trend
-from checkers.nights.finds import Find
+from checkers.nights.finds import Became, Find
 from checkers.nights.happened import Happened
 from checkers.nights.night import Night
 from checkers.nights.record import AnomalyCount, Ended, NightRun, Sample
@@ -412,6 +412,30 @@ def test_a_new_anomaly_that_was_shrunk_is_exported_by_its_scenario(tmp_path: Pat
     )
     lost = section(html(page.of(a_night(tmp_path, TOLD, finds=(found,)), AGAIN)), "lost")
     assert "icequake prove it" in lost and f"icequake export {scenario} --as script -o lost-commit.py" in lost
+
+
+@pytest.mark.parametrize(
+    ("became", "reason", "said"),
+    [
+        ("shrunk", "it strikes the store", "no scenario file can say what is left: it strikes the store"),
+        ("failed", "the catalog is your own", "not shrunk: the catalog is your own"),
+        ("not shown", "", "not shrunk: nothing showed it again"),
+    ],
+)
+def test_a_new_anomaly_without_a_scenario_has_its_reason_and_the_issue_of_the_run_on_card_and_last_lines(
+    tmp_path: Path, became: Became, reason: str, said: str
+) -> None:
+    kept(tmp_path, TOLD)
+    found = Find(REST, 7, "runs/1", "lost-commit", became, operations=3, writers=2, command="replay it", reason=reason)
+    made = page.of(a_night(tmp_path, TOLD, finds=(found,)), AGAIN, program=kinds.Program("/opt/icequake"))
+    typed = f"/opt/icequake export {tmp_path}/runs/1 --as issue -o lost-commit.md"
+    for anchor in ("lost", "finds"):
+        shown = section(html(made), anchor)
+        assert said in shown and typed in shown, shown
+    last = "".join(part for part in terminal(made) if isinstance(part, str))
+    assert said in " ".join(last.split()) and typed in " ".join(last.split()), last
+    (again,) = (row[1] for b in made.told if isinstance(b, Pairs) for row in b.rows if row[0] == "do now")
+    assert typed in again
 
 
 def test_a_table_that_nobody_can_read_and_one_that_can_be_read_are_two_kinds_with_one_harm_each(tmp_path: Path) -> None:

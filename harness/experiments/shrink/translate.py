@@ -22,6 +22,7 @@ from harness.experiments.shrink.reduction import Pass
 from harness.experiments.shrink.waits import HoldPoint, OrderedRequest, Waits, When, waits
 from harness.run import ordering
 from nemesis.faults.fault import Fault
+from nemesis.faults.lengths import WRITTEN
 from nemesis.faults.verb import AfterService, Delaying, RequestVerb, Throttling
 from nemesis.order.moment import Moment
 from reports.drawing.words import arguments
@@ -384,12 +385,7 @@ def described(s: Scenario, r: Recording) -> Scenario:
 
 def to_yaml(s: Scenario, comments: Sequence[str] = ()) -> str:
     """The text of the scenario file: a step a line, without what is the default. ``comments`` stand above it."""
-    fields = s.model_dump(mode="json", exclude_defaults=True)
-    if "op_timeout" in fields:
-        fields["op_timeout"] = f"{s.op_timeout:g}s"
-    for step in fields["operations"]:
-        fault = step.get("fault", {})
-        fault |= {k: f"{fault[k]:g}s" for k in ("seconds", "jitter", "retry_after") if k in fault}
+    fields = s.model_dump(mode="json", exclude_defaults=True, context={WRITTEN: True})
     lines = [f"# {line}" for line in comments]
     for key, value in fields.items():
         if key in ("tables", "operations"):

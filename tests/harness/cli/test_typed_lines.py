@@ -15,8 +15,10 @@ import typer
 import yaml
 
 from checkers.certificate import Certificate
+from checkers.evidence.runfolder import RunFolder
 from harness.cli.app import COMMANDS, app
 from harness.cli.command import Options
+from harness.run.judged import judge_run
 from tests.compose.test_own_jar import a_jar
 from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import ROOT, inside
@@ -177,6 +179,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the documents' lines name."""
     here = tmp_path_factory.mktemp("typed")
     failed = failed_run(here)
+    judge_run(RunFolder(failed), lambda *_: None)
     for run in ("snapshot-mor", "quick", "mixed"):
         shutil.copytree(failed, here / "store" / run / "latest")
     plan = here / "store/quick/latest/plan.yaml"
@@ -186,7 +189,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "store/latest").symlink_to("snapshot-mor/latest")
     shutil.copytree(here / "store/mixed", here / "into/mixed")
     (here / "into/latest").symlink_to("mixed/latest")
-    shutil.copytree(failed, here / "toys")
+    for run in ("toys", "night1/runs/…"):
+        shutil.copytree(failed, here / run)
     for history in ("history.edn", "skew.edn"):
         (here / history).write_text(APPENDED)
     for matrix in ("matrix", "engine-matrix"):
