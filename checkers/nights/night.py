@@ -114,17 +114,26 @@ class Night:
         found = self.counts(cell)
         return next((s for s in STATUS_ORDER if found[s]), "not run")
 
+    def operations(self, cell: Cell) -> int:
+        """The operations of all runs of a combination."""
+        return sum(x.operations for x in self.by_cell[cell])
+
     def few(self, cell: Cell) -> bool:
         """Whether the runs of a combination, all valid, made so few operations that this says next to nothing."""
-        return self.worst(cell) == "valid" and sum(x.operations for x in self.by_cell[cell]) < FEW_OPERATIONS
+        return self.worst(cell) == "valid" and self.operations(cell) < (self.suite.at_least or FEW_OPERATIONS)
+
+    @cached_property
+    def too_few(self) -> Mapping[Cell, int]:
+        """The combinations with fewer operations than the suite asks of each, and how many; one that had no run has 0."""
+        made = {cell: self.operations(cell) for cell in self.cells}
+        return {cell: n for cell, n in made.items() if n < (self.suite.at_least or 0)}
 
     def untested(self, cell: Cell) -> tuple[str, ...]:
         """What none of the runs of a combination tested, though all of them are valid, a clause each."""
         if self.worst(cell) != "valid":
             return ()
         first, *others = self.by_cell[cell]
-        done = first.operations + sum(x.operations for x in others)
-        few = [f"few operations ({done}), so next to nothing is known"] if self.few(cell) else []
+        few = [f"few operations ({self.operations(cell)}), so next to nothing is known"] if self.few(cell) else []
         return (*few, *(text for text in first.untested if all(text in x.untested for x in others)))
 
     @cached_property
@@ -150,11 +159,17 @@ class Night:
 
     @cached_property
     def verdict(self) -> Validity:
-        """False if there is a new anomaly; unknown if something could not be decided, run, or was given up, or no run was valid."""
-        shown = {self.showed(line) for line in self.lines if line.ended != "incomplete"}
-        if "new" in shown:
+        """False if there is a new anomaly; unknown if something could not be decided, run, or was given up, no run was valid, or a combination
+        had too few operations."""
+        if any(self.showed(line) == "new" for line in self.lines if line.ended != "incomplete"):
             return False
-        return "unknown" if shown & {"unknown", "error"} or not self.runs or self.given_up else True
+        return "unknown" if self.undecided or self.too_few else True
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a run has no verdict, a stack was given up, or there was no run."""
+        shown = {self.showed(line) for line in self.lines if line.ended != "incomplete"}
+        return bool(shown & {"unknown", "error"} or not self.runs or self.given_up)
 
     @property
     def code(self) -> int:

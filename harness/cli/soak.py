@@ -128,6 +128,14 @@ class SoakOptions(Options):
         typer.Option(help="How large the night's folder may become (20GB); overrides the file."),
         Value(unit=_size),
     ] = None
+    at_least: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1_000_000_000,
+            help="Operations that each combination must have made, or the night is not green but exits with 2; default: the file's.",
+        ),
+    ] = None
     stop_on_anomaly: Annotated[
         bool, typer.Option("--stop-on-anomaly", help="End the night with the first new anomaly.")
     ] = False
@@ -174,6 +182,8 @@ class SoakOptions(Options):
             update["shrink"] = (suite.shrink or Shrinking()) if self.shrink else None
         if self.keep is not None:
             update["keep"] = _size(self.keep)
+        if self.at_least is not None:
+            update["at_least"] = self.at_least
         return suite.model_copy(update=update)
 
     @cached_property

@@ -48,6 +48,7 @@ def banner(night: Night) -> Banner:
     if found:
         parts.insert(len(parts) - 1, f"Who did it: {lostkinds.who(found)}.")
     status, headline = "valid", f"Passed: nothing was lost in {runs}"
+    harm = f"Known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
     if night.verdict is False:
         these = f"{words.grouped(lostkinds.runs_of(new))} of {runs}"
         status, headline = "invalid", f"Failed: new harm in {these}: {lostkinds.lost(new)}"
@@ -55,12 +56,17 @@ def banner(night: Night) -> Banner:
         status, headline = "incomplete", "Not done: no run"
     elif night.code not in (0, 1, 2):
         status, headline = "incomplete", "Not done: the night could not do what it was to do"
-    elif night.verdict == "unknown":
+    elif night.undecided:
         status, headline = "unknown", "Undecided: not every run has a verdict, and nothing new was found"
+    elif night.too_few:
+        few_of = f"{words.grouped(len(night.too_few))} of {words.plural(len(night.cells), 'combination')}"
+        least = words.plural(night.suite.at_least or 0, "operation")
+        status, headline = "unknown", f"Could not judge: {few_of} made fewer than {least}, and nothing new was found"
     elif found:
-        status = "known"
-        headline = f"Known defects broke {words.grouped(failed)} of {runs}: {lostkinds.lost(found)}"
+        status, headline = "known", harm
         parts.insert(0, "Nothing is new, so the night passes.")
+    if found and night.verdict == "unknown":
+        parts.insert(0, f"{harm}.")
     judged, few = [c for c in night.cells if night.worst(c) != "not run"], [c for c in night.cells if night.few(c)]
     if few:
         parts.append(f"Few operations, so next to nothing was tested: {words.plural(len(few), 'combination')}.")

@@ -433,7 +433,12 @@ def _case(night: Night, cell: Cell) -> JUnitCase:
         return replace(case, outcome="failure", message=f"{names} in {counts['new']} of {len(runs)} runs", text=text)
     if counts["error"] and counts["error"] == len(runs):
         return replace(case, outcome="error", message=reason, text="\n".join(lines))
-    if worst == "not run":
+    if cell in night.too_few and worst == "valid":
+        many = (
+            f"{words.plural(night.too_few[cell], 'operation')} of at least {words.grouped(night.suite.at_least or 0)}"
+        )
+        case = replace(case, outcome="skipped", message=f"could not judge: {many}")
+    elif worst == "not run":
         case = replace(case, outcome="skipped", message="the night ended before its turn")
     elif worst in ("unknown", "error") and not counts["valid"]:
         case = replace(case, outcome="skipped", message=f"unknown: {reason}")

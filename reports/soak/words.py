@@ -24,6 +24,8 @@ CLASSES = {
 """What a run or a cell showed → its class of the style sheet."""
 
 
+MOST_TOO_FEW = 20
+"""Combinations with too few operations that a note names."""
 MOST_NOTED = 3
 """Combinations that a note names."""
 
@@ -137,7 +139,14 @@ def notes(night: Night) -> list[str]:
         out.append(
             f"{words.plural(len(unrun), 'combination')} had no run: {few}{'; …' if len(unrun) > MOST_NOTED else ''}; give a longer --for."
         )
-    thin = [c for c in night.cells if night.few(c)]
+    asked = night.suite.at_least
+    named = [f"{places.of(night, c)} had {words.grouped(n)}" for c, n in night.too_few.items()][:MOST_TOO_FEW]
+    others = len(night.too_few) - len(named)
+    named += [f"{words.grouped(others)} more, in the table, had too few" if others else ""]
+    if asked and night.too_few:
+        each = f"Each combination must have made {words.plural(asked, 'operation')} (at_least)"
+        out.append(f"{each}: {'; '.join(filter(None, named))}. Give a longer --for, or more --runs.")
+    thin = [c for c in night.cells if night.few(c) and c not in night.too_few]
     out += [f"{places.of(night, c)} is valid, and untested: {'; '.join(night.untested(c))}." for c in thin[:MOST_NOTED]]
     if more := thin[MOST_NOTED:]:
         out.append(

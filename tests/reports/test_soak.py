@@ -131,6 +131,35 @@ def test_the_verdict_of_a_night(
     assert (night.verdict, night.code, banner(night).headline) == (verdict, code, headline)
 
 
+def test_a_night_in_which_a_combination_made_too_few_operations_is_not_green_but_could_not_be_judged(
+    tmp_path: Path,
+) -> None:
+    asks = {"suite": TINY.model_copy(update={"at_least": 100}), "cells": (REST, JDBC)}
+    enough, too_few = replace(line(REST), operations=60), replace(line(JDBC), operations=99)
+    night = a_night(tmp_path, enough, enough, too_few, **asks)
+    assert (night.verdict, night.code, dict(night.too_few)) == ("unknown", 2, {JDBC: 99})
+    made = page.of(night, AGAIN)
+    assert made.banner.headline == (
+        "Could not judge: 1 of 2 combinations made fewer than 100 operations, and nothing new was found"
+    )
+    said = (
+        "Each combination must have made 100 operations (at_least): quick on jdbc, lost-acks had 99. "
+        "Give a longer --for, or more --runs."
+    )
+    assert said in words.notes(night) and said in " ".join(
+        " ".join(part for part in terminal(made) if isinstance(part, str)).split()
+    )
+    cases = {c.name: (c.outcome, c.message) for c in (made.suite.cases if made.suite else ())}
+    assert cases[JDBC.name] == ("skipped", "could not judge: 99 operations of at least 100")
+    enough_of_all = a_night(tmp_path, enough, enough, replace(too_few, operations=100), **asks)
+    assert (enough_of_all.verdict, enough_of_all.code) == (True, 0)
+    assert dict(a_night(tmp_path, enough, enough, **asks).too_few) == {JDBC: 0}, "one without a run, too"
+    assert a_night(tmp_path, replace(NEW, operations=1), **asks).code == 1, "a new anomaly stays one"
+    lost = a_night(tmp_path, replace(SEEN_AGAIN, operations=9), enough, enough, **asks)
+    assert "Known defects broke 1 of 3 runs: 1 table that nobody can read." in banner(lost).sentence
+    assert "could not" in banner(lost).headline.lower() and lost.code == 2
+
+
 def test_a_failure_is_one_line_with_the_command_that_repeats_it(tmp_path: Path) -> None:
     night = a_night(tmp_path, NEW, OLD, STACK, line(REST), line(REST, "unknown", reason="reads: late"))
     assert (

@@ -141,6 +141,7 @@ WRONG = [
     ("turns: drawn", "turns: random", 5, "turns: "),
     ("keep: 2GB", "keep: 2", 6, "keep: 2 has no unit; write 2MB or 2GB"),
     ("free: 500MB", "free: lots", 7, "free: must be an amount of storage such as 500MB or 20GB"),
+    ("stop_on_anomaly: false", "at_least: 0", 8, "at_least: "),
     ("stop_on_anomaly: false", "stop_on_anomaly: maybe", 8, "stop_on_anomaly: must be"),
     ("[contention, quick]", "[contention, quik]", 10, "workloads: quik: no such workload file (did you mean quick?)"),
     ("[contention, quick]", "[undelete]", 10, "workloads: undelete is a scenario"),

@@ -307,6 +307,7 @@ class Suite(_Model):
             whose interleavings are still rare have more runs.
         keep: bytes that a night's folder may have.
         free: bytes that must stay free on the disk; with less the soak stops.
+        at_least: operations that each cell must have made, in all its runs, or the night cannot be judged; None: it is judged in any case.
         stop_on_anomaly: whether the first new anomaly ends the night.
         shrink: how new anomalies are replayed and shrunk; None: not at all.
     """
@@ -320,6 +321,7 @@ class Suite(_Model):
     known: tuple[KnownAnomalies, ...] = ()
     keep: Bytes = 20 * 10**9
     free: Bytes = 2 * 10**9
+    at_least: Annotated[int, Field(ge=1, le=10**9)] | None = None
     stop_on_anomaly: bool = False
     shrink: Annotated[Shrinking | None, BeforeValidator(_shrinking)] = Shrinking()
 

@@ -143,6 +143,16 @@ def test_a_night_that_is_over_says_how_it_is_made_again_and_how_it_gets_more_tim
             assert done.exit_code == 0, done.output
 
 
+def test_the_operations_that_are_asked_of_each_combination_are_the_files_or_those_that_are_typed(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(f"{SUITE}at_least: 40\n")
+    assert SoakOptions(suite=str(path))._suite.at_least == 40
+    typed = SoakOptions(suite=str(path), at_least=7)
+    assert typed._suite.at_least == 7 and "--at-least 7" in typed.again()
+
+
 def test_a_night_that_the_first_new_anomaly_ended_gets_no_more_time(tmp_path: Path) -> None:
     path = tmp_path / "tiny.yaml"
     path.write_text(SUITE)
