@@ -13,8 +13,8 @@ from reports.run.stories_view import StoryView
 
 MOST_SHAPES = 6
 """Kinds of stories that are told, each by its first one."""
-MOST_OPS = 12
-MOST_EXPLAINED = 4000
+MOST_STATEMENTS = 12
+MOST_OF_WHY = 4000
 EXPECTED = """\
 Each acknowledged statement takes effect once and stays, a refused one leaves nothing, and the table, its metadata and its files agree."""
 TITLES = {
@@ -95,9 +95,9 @@ def _actual(run: Stored, view: StoryView) -> Iterator[str]:
     yield "\n".join(f"* {text}." for text in (*view.struck, *(line.text for line in view.lines), *known))
     why = next((a.explanation for a in anomalies_of(s, run.verdicts) if a.name == s.name and a.explanation), "")
     if why:
-        yield _fenced("", words.shorten(why, MOST_EXPLAINED))
+        yield _fenced("", words.shorten(why, MOST_OF_WHY))
     again = (op for step in s.repairs for op in step.ops)
     names = dict.fromkeys((*s.ops, *(op for pair in s.instead for op in pair), *again))
-    involved = [o for o in run.operations if o.op in names][:MOST_OPS]
+    involved = [o for o in run.operations if o.op in names][:MOST_STATEMENTS]
     if sql := statements.text(run, involved):
         yield _fenced("sql", sql)
