@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,8 @@ _LOGGED = re.compile(
 )
 
 
-def from_log(text: str, file: str = "<log>") -> History:
-    """A log with lines of process, type, function and value; other lines are skipped.
+def from_log(text: str, file: str = "<log>", lines: list[int] | None = None) -> History:
+    """A log with lines of process, type, function and value; other lines are skipped. The line of each event is added to ``lines``.
 
     Raises:
         HistoryError: no line has this form, a value is not EDN, or it is not a history.
@@ -63,8 +64,8 @@ def from_log(text: str, file: str = "<log>") -> History:
         return HistoryError(f"{file}:{number}:{column + 1}: {message}")
 
     builder = HistoryBuilder(where)
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):  # noqa: B007 - ``where`` reads it
+    rows = text.split("\n")
+    for number, line in enumerate(rows, 1):
         match = _LOGGED.match(line.rstrip())
         if match is None:
             continue
@@ -89,9 +90,11 @@ def from_log(text: str, file: str = "<log>") -> History:
             )
         except EdnError as e:
             raise where(match.start("rest"), str(e)) from None
+        if lines is not None:
+            lines.append(number)
     if not builder.events:
         raise HistoryError(
-            f"{file}:1:1: expected lines such as 'INFO  jepsen.util - 0\\t:invoke\\t:read\\tnil', found none in {len(lines)} lines"
+            f"{file}:1:1: expected lines such as 'INFO  jepsen.util - 0\\t:invoke\\t:read\\tnil', found none in {len(rows)} lines"
         )
     return History({"format": FORMAT}, tuple(builder.events))
 
@@ -122,8 +125,8 @@ def _bare(v: Any) -> Any:
 JSON = Notation('an object such as {"type": "invoke", "process": 0, "f": "read", "value": null}', '"{}"', _as_json)
 
 
-def from_json_lines(text: str, file: str = "<json>") -> History:
-    """A history as one JSON object a line, with the keys of an EDN event.
+def from_json_lines(text: str, file: str = "<json>", lines: list[int] | None = None) -> History:
+    """A history as one JSON object a line, with the keys of an EDN event. The line of each event is added to ``lines``.
 
     Raises:
         HistoryError: a line is no JSON, or it is not a history.
@@ -138,29 +141,59 @@ def from_json_lines(text: str, file: str = "<json>") -> History:
             try:
                 records.append((number, decoded(line.encode("utf-8", "replace"))))
             except RecordError as e:
-                raise where(number, str(e)) from None
-    return _from_records(records, where)
+                torn = "is torn" in str(e)
+                raise where(number, f"{e}; finish that line or remove it" if torn else str(e)) from None
+    return _from_records(records, where, lines)
 
 
-def from_json_array(text: str, file: str = "<json>") -> History:
-    """A history as a JSON array of events.
+def from_json_array(text: str, file: str = "<json>", lines: list[int] | None = None) -> History:
+    """A history as a JSON array of events. The line of each event is added to ``lines``.
 
     Raises:
         HistoryError: it is no JSON, or not a history.
     """
 
+    def line(number: int) -> int:
+        return text.count("\n", 0, _begin(text, number)) + 1
+
     def where(number: int, message: str) -> HistoryError:
-        return HistoryError(f"{file}: event {number} of the array: {message}")
+        return HistoryError(f"{file}:{line(number)}: event {number} of the array: {message}")
 
     try:
         records = json.loads(text)
-    except (ValueError, RecursionError) as e:
-        raise HistoryError(f"{file}: no JSON: {e}") from None
-    return _from_records([*enumerate(records)], where)
+    except json.JSONDecodeError as e:
+        cut = e.pos >= len(text.rstrip()) or e.msg.startswith("Unterminated")
+        what = "the array is cut off: no ] ends it" if cut else f"no JSON: {e.msg}"
+        raise HistoryError(
+            f"{file}:{e.lineno}:{e.colno}: {what}; give an array of events, or one event a line"
+        ) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        raise HistoryError(
+            f"{file}:1: no JSON that can be read: a number is too long, or values are nested too deeply"
+        ) from None
+    if lines is None:
+        return _from_records([*enumerate(records)], where)
+    numbers: list[int] = []
+    history = _from_records([*enumerate(records)], where, numbers)
+    lines += map(line, numbers)
+    return history
 
 
-def _from_records(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> History:
-    builder = HistoryBuilder(where)
+def _begin(text: str, number: int) -> int:
+    """Where an element of a JSON array begins."""
+    decoder, at = json.JSONDecoder(), text.index("[") + 1
+    for _ in range(number):
+        _, at = decoder.raw_decode(text, _SPACE.match(text, at).end())  # type: ignore[union-attr]
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+
+
+_SPACE = re.compile(r"[\s,]*")
+
+
+def _from_records(
+    records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError], places: list[int] | None = None
+) -> History:
+    builder = HistoryBuilder(where, places=None if places is None else [])
     keys = {key for _, record in records if isinstance(record, dict) for key in record}
     header: dict[str, Any] = {"format": FORMAT}
     if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
@@ -174,6 +207,8 @@ def _from_records(records: Sequence[tuple[int, Any]], where: Callable[[int, str]
         notes += more
     for number, fields in events:
         builder.add(number, **fields)
+    if places is not None:
+        places += builder.all_places()
     return History(header | ({GUESSED: notes} if notes else {}), tuple(builder.all_events()))
 
 
@@ -184,39 +219,89 @@ def _form(value: Any) -> edn.Value:
     return tuple(_form(item) for item in value) if isinstance(value, list) else value
 
 
-def load(path: Path) -> History:
-    """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log.
+def load(path: Path, lines: list[int] | None = None) -> History:
+    """A history in any known format, recognised by its start: our own JSON lines, EDN, or a log. The line of each event is added to ``lines``.
 
     Raises:
         HistoryError: it cannot be read, or has none of these formats.
     """
     with uncollected():
-        return _load(path)
+        return _load(path, lines)
 
 
-def _load(path: Path) -> History:
+PACKED = {
+    b"\x1f\x8b": "gunzip -k",
+    b"PK\x03\x04": "unzip",
+    b"BZh": "bunzip2 -k",
+    b"\xfd7zXZ": "unxz -k",
+    b"\x28\xb5\x2f\xfd": "unzstd",
+}
+"""How a compressed file begins → the command that unpacks it."""
+WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""How a text of UTF-16 begins."""
+
+
+def _load(path: Path, lines: list[int] | None) -> History:
+    content = b""
     try:
-        text = whole(path).decode("utf-8-sig")
+        content = whole(path)
+        text = content.decode("utf-8-sig")
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
     except UnicodeDecodeError as e:
-        raise HistoryError(f"{path}: not UTF-8 text: byte {e.start + 1} is no part of a character") from None
+        raise HistoryError(f"{path}:{content.count(10, 0, e.start) + 1}: {_not_text(path, content, e.start)}") from None
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
-        return _own(history.read(path)) if _is_own(first) else from_json_lines(text, str(path))
+        if (many := _several_lines(first)) is not None:
+            raise HistoryError(f"{path}:1: {many}")
+        if _is_own(first):
+            own = _own(history.read(path))
+            if lines is not None:
+                lines += range(2, len(own.events) + 2)
+            return own
+        return from_json_lines(text, str(path), lines)
     if re.match(r'\[\s*\{\s*"(?:[^"\\]|\\.)*"\s*:', first):
-        return from_json_array(first, str(path))
+        return from_json_array(text, str(path), lines)
     if not first:
         raise HistoryError(f"{path}:1:1: expected a history, found an empty file")
+    if re.match(r"[{\[]\s*'", first) or re.match(r"\[\s*\{\s*'", first):
+        raise HistoryError(
+            f"{path}:1: names in single quotes, as Python prints a dict, are no JSON; write each event with json.dumps(event)"
+        )
     if first[0] in "{[(;" or re.match(r"#[\w{_]", first):
-        return from_edn(text, str(path))
+        return from_edn(text, str(path), lines=lines)
     if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
-        return from_log(text, str(path))
+        return from_log(text, str(path), lines)
     line = text.count("\n", 0, len(text) - len(first)) + 1
     raise HistoryError(
         f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "
-        "{:type :invoke, :process 0, :f :read, :value nil}, one on a line; docs/history.md has the forms"
+        '{"type": "invoke", "process": 0, "f": "read", "value": null}, one on a line; docs/history.md has the forms'
     )
+
+
+def _not_text(path: Path, content: bytes, byte: int) -> str:
+    """Why a file is no text, and what to do."""
+    if (unpack := next((command for begin, command in PACKED.items() if content.startswith(begin)), None)) is not None:
+        return f"the file is compressed; unpack it first, `{unpack} {shlex.quote(str(path))}`, and give the file that comes out"
+    if content.startswith(WIDE):
+        name = shlex.quote(str(path))
+        return f"not UTF-8 text but UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 {name} > utf8-{shlex.quote(path.name)}"
+    return f"not UTF-8 text: byte {byte + 1} is no part of a character"
+
+
+def _several_lines(text: str) -> str | None:
+    """What to do with JSON that is not one event a line: an object around the events, or events that go over several lines; None: it is."""
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if "format" not in value and "type" not in value:
+        inside = next((k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)), None)
+        if inside is not None:
+            return f"the events are inside an object, under {shown(inside)}; give them alone: jq -c '.{inside}[]' FILE > events.jsonl"
+    if "\n" in text[:end]:
+        return "a JSON object goes over several lines; write each event on one line: jq -c . FILE > events.jsonl"
+    return None
 
 
 def _own(h: History) -> History:

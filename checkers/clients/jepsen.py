@@ -36,11 +36,13 @@ Every defect of a file is a ``HistoryError`` that names file, line and column, w
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, get_args
@@ -51,6 +53,7 @@ from checkers.clients.in_time import Placed, in_order, in_time
 from checkers.clients.scan import Scanner
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
+from workloads.file.meant import suggest
 
 HEADER = "; icequake "
 """The start of the comment with the header."""
@@ -147,10 +150,16 @@ class HistoryBuilder:
     """Their invented invocations."""
     latest: int | None = None
     """The time of the event before, if it has one."""
+    places: list[int] | None = None
+    """The offsets of the events, in their order, are added to it."""
 
     def all_events(self) -> list[Event]:
         """The events; if there are only completions, an invocation precedes each."""
         return self.invoked + self.events
+
+    def all_places(self) -> list[int]:
+        """The offsets of :meth:`all_events`."""
+        return (self.places or []) * (2 if self.alone else 1)
 
     def add(
         self,
@@ -173,6 +182,8 @@ class HistoryBuilder:
             HistoryError: it breaks a rule of histories, or it is not in the order of time (:func:`in_time` mends that).
         """
         n = self.alone + len(self.events)
+        if self.places is not None:
+            self.places.append(offset)
         latest, self.latest = self.latest, time
         early = time is None or latest is None or time < latest  # not so in most histories
         if early and self.events and not (self.own or self.alone or in_order(latest, time)):
@@ -195,14 +206,23 @@ class HistoryBuilder:
             op = self._operation(offset, type, process, op)
         self.events.append(Event(n, n if time is None else time, kind, process, f, table, value, op, error, extra))
 
+    def _why(self, process: int | str) -> str:
+        """Why a process must not invoke, and what to do."""
+        if process in self.ended:
+            return (
+                "ended in info, so it may still take effect at any time: after info a process must not go on; "
+                "give the client a new process number there"
+            )
+        return (
+            "has not ended: a process does one operation at a time; give each thread or connection a process number of its own, or, if "
+            "the answer never came (a timeout), a new process number from here on"
+        )
+
     def _operation(self, offset: int, type: str, process: int | str, op: str | None) -> str:
         if type == "invoke":
             if process in self.open:
-                why = "ended in info" if process in self.ended else "has not ended"
                 raise self.where(
-                    offset,
-                    f"process {process} invokes, but its operation {self.open[process]} {why}: after info a process must not go on; "
-                    "give the client a new process number there",
+                    offset, f"process {process} invokes, but its operation {self.open[process]} {self._why(process)}"
                 )
             if op is None:
                 self.count[process] = self.count.get(process, -1) + 1
@@ -238,11 +258,12 @@ class EventList:
         self.events.append((offset, fields))
 
 
-def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
+def from_edn(text: str, file: str = "<edn>", *, scan: bool = True, lines: list[int] | None = None) -> History:
     """A Jepsen history, as one vector of maps or one map after the other.
 
     Args:
         scan: let :mod:`checkers.clients.scan` read what it can. The result is the same without.
+        lines: the line of each event is added to it.
 
     Raises:
         HistoryError: it is not EDN, or not a history.
@@ -269,7 +290,7 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
             for offset, form in events_of(edn.read_all(text, file)):
                 into.add(offset, **read_event(where, offset, form))
 
-    builder = HistoryBuilder(where, own)
+    builder = HistoryBuilder(where, own, places=None if lines is None else [])
     try:
         if not own and "invoke" not in text:
             forms = [form for _, form in events_of(edn.read_all(text, file))]
@@ -286,13 +307,16 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True) -> History:
             ordered = in_time(unordered.events, where)
             if ordered is None:
                 raise
-            builder = HistoryBuilder(where)
+            builder = HistoryBuilder(where, places=None if lines is None else [])
             events, notes = ordered
             for offset, fields in events:
                 builder.add(offset, **fields)
             header = {**header, GUESSED: list(notes)}
     except EdnError as e:
         raise HistoryError(str(e)) from None
+    if lines is not None:
+        ends = [n for n, c in enumerate(text) if c == "\n"]
+        lines += [bisect.bisect_left(ends, place) + 1 for place in builder.all_places()]
     history = History(header, tuple(builder.all_events()))
     return History(header, history.events, history.contradictions) if own else history
 
@@ -383,7 +407,9 @@ def read_event(
     type = _plain(fields.pop("type"))
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
     if type not in EVENT_TYPES:
-        raise fail(offset, f"expected {says('type')} {says(*EVENT_TYPES)}, found {says.show(type)}")
+        raise fail(
+            offset, f"expected {says('type')} {says(*EVENT_TYPES)}, found {says.show(type)}{suggest(type, EVENT_TYPES)}"
+        )
     if isinstance(process, bool) or not isinstance(process, int | str):
         raise fail(offset, f"expected {says('process')} to be a number or {says(NEMESIS)}, found {says.show(process)}")
     if not isinstance(f, str):
@@ -392,7 +418,8 @@ def read_event(
     for name, number in (("time", time), ("index", index)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
             unit = " of nanoseconds" if name == "time" else ""
-            raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {says.show(_plain(number))}")
+            found = says.show(_plain(number))
+            raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {found}{_as_ns(name, number)}")
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
@@ -416,6 +443,23 @@ def read_event(
         "index": index,
         "extra": extra,
     }
+
+
+def _as_ns(name: str, found: Any) -> str:
+    """How a time in another form is written, if that is known."""
+    if name != "time":
+        return ""
+    if isinstance(found, float | Decimal):
+        return "; if it counts seconds, write round(seconds * 1_000_000_000)"
+    try:
+        moment = datetime.fromisoformat(found)
+    except (ValueError, TypeError):
+        return ""
+    utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (
+        f"; write the nanoseconds since 1970 instead, {(utc - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000} "
+        "for this moment"
+    )
 
 
 def _plain(v: edn.Value) -> Any:

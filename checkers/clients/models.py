@@ -25,7 +25,7 @@ from typing import Any, TypedDict
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT, GUESSED
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.history import History, HistoryError, Operation
+from checkers.evidence.history import EventError, History, HistoryError, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
@@ -36,7 +36,7 @@ from checkers.linearizable.calls import keyed_by
 from checkers.linearizable.checker import Linearizable, LinearizableStats
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, Validity, Verdict
-from workloads.file.meant import suggest
+from workloads.file.meant import nearest, suggest
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableSpec
 
@@ -57,6 +57,15 @@ OPERATION_NAMES = (
     "of transactions: txn"
 )
 """Names of operations, by model, in words."""
+
+
+KEY_APART = "; a key belongs into the value: [KEY, VALUE]"
+_NAMED = ("read", "write", "cas", "add", "append", "transfer", "txn")
+AS_TRANSACTIONS = (
+    "; it knows no transactions: for levels of isolation record each transaction as one operation, such as "
+    '"f": "txn", "value": [["r", "x", null], ["w", "y", 1]]'
+)
+"""How a history of single objects could be judged at a level of transactions."""
 
 
 class ClientStats(TypedDict, total=False):
@@ -94,7 +103,11 @@ class ClientStats(TypedDict, total=False):
 
 
 class ModelError(ValueError):
-    """A model or level that does not exist, or does not fit the other or the history."""
+    """A model or level that does not exist, or does not fit the other or the history; ``event``: where, if it is about one event."""
+
+    def __init__(self, why: str, event: int | None = None) -> None:
+        super().__init__(why)
+        self.event = event
 
 
 def models() -> tuple[str, ...]:
@@ -139,13 +152,17 @@ def _judge(h: History, model: str | None, level: str | None, keyed: bool | None)
             f"the model {model!r} is not known{suggest(model, models())}; there are: {', '.join(models())}"
         )
     operations = h.operations()
-    chosen = model if model is not None else ROWS_MODEL if TABLES_KEY in h.header else guess(operations, keyed)
+    try:
+        chosen = model if model is not None else ROWS_MODEL if TABLES_KEY in h.header else guess(operations, keyed)
+    except ModelError as e:
+        raise ModelError("; ".join([str(e), *h.header.get(GUESSED, ())]), e.event) from None
     allowed = levels(chosen)
     if level is None:
         level = allowed[-1]
     if level not in allowed:
+        remedy = AS_TRANSACTIONS if level in LEVELS and chosen in MODELS else ""
         raise ModelError(
-            f"the model {chosen} has no level {level!r}{suggest(level, allowed)}; it has: {', '.join(allowed)}"
+            f"the model {chosen} has no level {level!r}{suggest(level, allowed)}; it has: {', '.join(allowed)}{remedy}"
         )
     if keyed is not None and not (chosen in MODELS and MODELS[chosen].keyed):
         raise ModelError(
@@ -186,6 +203,7 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
 
     Raises:
         ModelError: they fit no model, or more than one.
+        EventError: a micro-operation fits none.
     """
     functions = {o.f for o in operations}
     steps = [m for o in operations if o.f == "txn" for m in _steps(o)]
@@ -197,6 +215,7 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
             return "list-append"
         if micro & {"w", "write"}:
             return "rw-register"
+        _known_steps(operations)
     elif functions <= {"read", "write", "cas", "r", "w"}:
         return "cas-register" if "cas" in functions else "register"
     elif "transfer" in functions and functions <= {"read", "transfer"}:
@@ -217,10 +236,28 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
             "give the run's folder, or a file that `icequake export RUN -o FILE` wrote"
         )
     words = ", ".join(sorted(functions)[:8]) or "no operations"
+    meant = {f: nearest(f, _NAMED) for f in sorted(functions - {*_NAMED})}
+    odd = next((o for o in operations if o.f in meant), None)
+    renamed = ", ".join(f"{f} is perhaps {name}" for f, name in meant.items() if name is not None)
+    apart = odd is not None and "key" in odd.invoked.extra
     raise ModelError(
         f"cannot determine the kind of history ({words}): give --model, one of {', '.join(models())}; or name the operations as a model "
-        f"does, `f` {OPERATION_NAMES}"
+        f"does, `f` {OPERATION_NAMES}{f' ({renamed})' * bool(renamed)}{KEY_APART * apart}",
+        None if odd is None else odd.invoked.index,
     )
+
+
+def _known_steps(operations: Sequence[Operation]) -> None:
+    """Raises EventError: a transaction is no list, or has a micro-operation that is neither a read nor a write."""
+    for o in operations:
+        if o.value is not None and not isinstance(o.value, list):
+            raise EventError(o.invoked.index, f"expected a transaction such as [[r 1 [2]]], found {_cut(o.value)}")
+        for m in _steps(o):
+            if not isinstance(m, list | tuple) or not m or not isinstance(m[0], str) or m[0] not in _FUNCTIONS:
+                raise EventError(
+                    o.invoked.index,
+                    f"expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found {_cut(m)}",
+                )
 
 
 def _steps(o: Operation) -> Sequence[Any]:
@@ -243,7 +280,7 @@ def transactions(operations: Iterable[Operation], workload: str) -> list[Transac
         event = o.completed if ok and o.completed is not None else o.invoked
         value = o.result if ok else o.value
         if not isinstance(value, list):
-            raise HistoryError(f"event {event.index}: expected a transaction such as [[r 1 [2]]], found {_cut(value)}")
+            raise EventError(event.index, f"expected a transaction such as [[r 1 [2]]], found {_cut(value)}")
         steps = tuple((lists and _plain_step(m)) or _step(m, event.index, workload, ok) for m in value)
         end = o.completed.index if ok and o.completed is not None else None
         out.append(Transaction(o.op, o.process, o.invoked.index, end, o.type, steps))
@@ -263,20 +300,20 @@ def _plain_step(m: Any) -> Op | None:
 def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
     write = "append" if workload == "list-append" else "w"
     if not isinstance(m, list) or len(m) != 3 or not isinstance(m[0], str) or m[0] not in _FUNCTIONS:
-        raise HistoryError(f"event {event}: expected [r KEY VALUE] or [{write} KEY VALUE], found {_cut(m)}")
+        raise EventError(event, f"expected [r KEY VALUE] or [{write} KEY VALUE], found {_cut(m)}")
     f, key, value = _FUNCTIONS[m[0]], hashable(m[1]), m[2]
     if f == "r":
         if workload == "rw-register":
             return ("r", key, hashable(value))
         if value is not None and not isinstance(value, list):
-            raise HistoryError(f"event {event}: expected a list read of key {_cut(m[1])}, found {_cut(value)}")
+            raise EventError(event, f"expected a list read of key {_cut(m[1])}, found {_cut(value)}")
         if value is None:
             return ("r", key, [] if ok else None)
         return ("r", key, [x if type(x) is int else hashable(x) for x in value])
     if f != write:
-        raise HistoryError(f"event {event}: {m[0]} is no operation of {workload}: it has r and {write}")
+        raise EventError(event, f"{m[0]} is no operation of {workload}: it has r and {write}")
     if value is None:
-        raise HistoryError(f"event {event}: {m[0]} of key {_cut(m[1])} writes no value")
+        raise EventError(event, f"{m[0]} of key {_cut(m[1])} writes no value")
     return (write, key, hashable(value))
 
 
@@ -342,7 +379,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
         if o.f == "transfer":
             continue
         if o.f not in ("read", "r"):
-            raise HistoryError(f"event {o.invoked.index}: {o.f} is no operation of bank: it has read and transfer")
+            raise EventError(o.invoked.index, f"{o.f} is no operation of bank: it has read and transfer")
         if o.type == "ok" and o.completed is not None:
             reads.append((o, _balances(o.result, o.completed.index)))
     totals = Counter(sum(b.values()) for _, b in reads)
@@ -387,7 +424,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
 def _balances(v: Any, event: int) -> dict[str, int]:
     if isinstance(v, Mapping) and all(isinstance(n, int) and not isinstance(n, bool) for n in v.values()):
         return dict(v)
-    raise HistoryError(f"event {event}: expected balances such as {{0 10, 1 12}}, found {_cut(v)}")
+    raise EventError(event, f"expected balances such as {{0 10, 1 12}}, found {_cut(v)}")
 
 
 # --- rows of icequake's tables ----------------------------------------------------------------------------------------
@@ -422,11 +459,13 @@ AS_EITHER = (
 
 
 def _linearizable(h: History, model: str, keyed: bool | None) -> Verdict:
+    events = {o.op: o.indices for o in h.operations()}
     try:
         result = check_model(h, model, keyed=keyed)
     except linearizable.UnfitHistory as e:
-        raise HistoryError(str(e)) from None
-    events = {o.op: o.indices for o in h.operations()}
+        if e.op is None:
+            raise HistoryError(e.why) from None
+        raise EventError(events[e.op][-1], e.why) from None
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
     notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
     if keyed is None and result.keyed is not False:

@@ -68,6 +68,14 @@ class HistoryError(ValueError):
     """A history file cannot be read; the message names the file, the line and the problem."""
 
 
+class EventError(HistoryError):
+    """An event that does not fit; ``event``: its number in the history, ``why``: what was expected and what was found."""
+
+    def __init__(self, event: int, why: str) -> None:
+        super().__init__(f"event {event}: {why}")
+        self.event, self.why = event, why
+
+
 class UnpairedError(HistoryError):
     """Invocations and completions do not pair; the message has the number of such events and the first places."""
 

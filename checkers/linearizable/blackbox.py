@@ -95,7 +95,7 @@ def _both_ways(operations: Sequence[Operation], m: Model, limits: Limits, algori
 
 def _model(name: str) -> Model:
     if name not in MODELS:
-        raise UnfitHistory(f"model {name!r} is not known; there are: {', '.join(MODELS)}")
+        raise UnfitHistory(None, f"model {name!r} is not known; there are: {', '.join(MODELS)}")
     return MODELS[name]()  # type: ignore[call-arg]
 
 

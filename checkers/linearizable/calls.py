@@ -48,7 +48,16 @@ class Call:
 
 
 class UnfitHistory(ValueError):
-    """A history that does not fit the model; the message names the operation and what was expected."""
+    """A history that does not fit the model; the message names the operation and what was expected.
+
+    Attributes:
+        op: the operation; None: it is about none.
+        why: the message without it.
+    """
+
+    def __init__(self, op: str | None, why: str) -> None:
+        super().__init__(why if op is None else f"{op}: {why}")
+        self.op, self.why = op, why
 
 
 def freeze(v: Any) -> Hashable:
@@ -120,12 +129,13 @@ def by_key(operations: Iterable[Operation], keyed: bool) -> dict[Hashable, list[
         value = [o.result[0], None] if reads and o.value is None and _is_pair(o.result) else o.value
         result = o.result
         if not _is_pair(value):
-            raise UnfitHistory(f"{o.op}: expected a value of the form [key, value], found {explain.value(value)}")
+            raise UnfitHistory(o.op, f"expected a value of the form [key, value], found {explain.value(value)}")
         if _is_pair(result) and result[0] == value[0]:
             result = result[1]
         elif o.type == "ok" and reads:
             raise UnfitHistory(
-                f"{o.op}: expected a result of the form [key, value] with the key {explain.value(value[0])}, found {explain.value(result)}"
+                o.op,
+                f"expected a result of the form [key, value] with the key {explain.value(value[0])}, found {explain.value(result)}",
             )
         out.setdefault(freeze(value[0]), []).append((o, value[1], result))
     return out

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.clients import history_files, lists, models
-from checkers.evidence.history import History, HistoryError
+from checkers.evidence.history import EventError, History, HistoryError
 from checkers.verdict import Verdict, exit_code
 from harness.cli.options import WRITTEN_BY, write_output
 
@@ -85,8 +85,19 @@ def judged(
     history = history_files.load(path)
     try:
         return models.judge(history, model, level, keyed), history
+    except EventError as e:
+        raise HistoryError(f"{_line(path, e.event)}: {e.why}") from None
+    except models.ModelError as e:
+        raise models.ModelError(f"{path if e.event is None else _line(path, e.event)}: {e}") from None
     except HistoryError as e:
         raise HistoryError(f"{path}: {e}") from None
+
+
+def _line(path: Path, event: int) -> str:
+    """The file and the line of an event. The file is read once more: who reads it without an error needs no lines."""
+    lines: list[int] = []
+    history_files.load(path, lines)
+    return f"{path}:{lines[event]}"
 
 
 def _folder(store: Path, path: Path, verdict: Verdict) -> Path:

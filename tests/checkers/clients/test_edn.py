@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
@@ -19,9 +20,10 @@ from checkers.clients import edn, history_files, jepsen
 from checkers.clients.edn import Char, EdnError, Keyword, List, Map, Set, Symbol, Tagged
 from checkers.clients.history_files import from_log, load
 from checkers.clients.jepsen import from_edn, to_edn
-from checkers.clients.models import judge
+from checkers.clients.models import ModelError, judge
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError
+from harness.cli import clienthistory
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -526,7 +528,19 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
         ('{"type": "ok", "process": 7}', "h.jsonl:2: expected an invoke of process 7"),
         (
             '{"type": "ok", "process": 0, "time": "2026-01-01T00:00:01Z"}',
-            'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01Z"',
+            'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01Z"; '
+            "write the nanoseconds since 1970 instead, 1767225601000000000 for this moment",
+        ),
+        (
+            '{"type": "ok", "process": 0, "time": 1.5}',
+            "found 1.5; if it counts seconds, write round(seconds * 1_000_000_000)",
+        ),
+        ('{"type": "OK", "process": 0}', 'found "OK" (did you mean ok?)'),
+        ('{"type": "ok", "process": 0', "in the middle of a value; finish that line or remove it"),
+        (
+            '{"type": "invoke", "process": 0}',
+            "process 0 invokes, but its operation 0-0 has not ended: a process does one operation at a time; give each thread or "
+            "connection a process number of its own, or, if the answer never came (a timeout), a new process number from here on",
         ),
     ],
 )
@@ -544,7 +558,17 @@ def test_a_json_array_is_the_same_history_as_its_lines(tmp_path: Path) -> None:
     for text, says in (
         (json.dumps([*events, {"type": "done"}]), f'event {len(events)} of the array: expected "type" "invoke", "ok"'),
         (json.dumps([*events, 7]), 'of the array: expected an object such as {"type": "invoke", '),
-        (json.dumps(events)[:-1], "h.json: no JSON: "),
+        (
+            json.dumps(events)[:-1],
+            f"h.json:1:{len(json.dumps(events))}: the array is cut off: no ] ends it; give an array",
+        ),
+        (json.dumps(events, indent=1)[:-40], "the array is cut off"),
+        (json.dumps(events)[:-2] + ",}]", "h.json:1:"),
+        (
+            json.dumps([*events, events[0], events[0]], indent=1),
+            f"h.json:{len(json.dumps([*events, 0], indent=1).splitlines()) - 1}: event ",
+        ),
+        ('[{"type": "ok", "value": ' + "9" * 5000 + "}]", "h.json:1: no JSON that can be read"),
     ):
         file.write_text(text)
         with pytest.raises(HistoryError, match=re.escape(says)):
@@ -557,3 +581,72 @@ def test_what_edn_cannot_carry_is_told_by_its_event() -> None:
         deep = [deep]
     with pytest.raises(HistoryError, match="event 0: nested more"):
         to_edn(History({"format": 1}, (Event(0, 0, "invoke", 0, "a", None, deep, "x"),)))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (gzip.compress(b"{}", mtime=0), "h.log:1: the file is compressed; unpack it first, `gunzip -k "),
+        ("{}".encode("utf-16"), "h.log:1: not UTF-8 text but UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 "),
+        (b'{"type": "ok"}\n\xff', "h.log:2: not UTF-8 text: byte 16 is no part of a character"),
+        (b'{"n": 1, "history": [{"type": "ok"}]}', "h.log:1: the events are inside an object, under \"history\"; give them alone"),
+        (b'{\n "type": "ok"}', "h.log:1: a JSON object goes over several lines; write each event on one line: jq -c ."),
+        (b"{'type': 'ok'}", "h.log:1: names in single quotes, as Python prints a dict, are no JSON; write each event with json.dumps"),
+        (b"[{'type': 'ok'}]", "h.log:1: names in single quotes"),
+        (b"time,type\n1,ok", 'found "time,type"; expected events such as {"type": "invoke", '),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_is_told_with_a_remedy(content: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "h.log"
+    file.write_bytes(content)
+    with pytest.raises(HistoryError, match=re.escape(says)):
+        history_files.load(file)
+
+
+def _json(*events: tuple[str, str, Any]) -> list[str]:
+    return [json.dumps({"type": t, "process": 0, "f": f, "value": v}) for t, f, v in events]
+
+
+ODD = _json(*((t, "txn", [[f, "x", 1]]) for f in ("append", "inc") for t in ("invoke", "ok")))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\n".join(ODD), 4),
+        ("\n\n" + "\n\n".join(ODD), 9),
+        ("\n".join(reversed([line[:-1] + f', "time": {n}}}' for n, line in enumerate(ODD)])), 1),
+        ("[" + ",\n".join(ODD) + "]", 4),
+        ("\n".join(ODD[1::2]), 2),
+        ('{"format": 1}\n' + "".join(f'{line[:-1]}, "index": {n}, "time": {n}, "op": "{n // 2}"}}\n' for n, line in enumerate(ODD)), 5),
+        ("{:type :invoke :f :txn :value [[:append 1 1]]}\n{:type :ok :f :txn :value [[:append 1 1]]}\n\n"
+         "{:type :invoke :f :txn\n :value [[:inc 1 1]]}", 4),
+        ("x\n0 :invoke :txn [[:append 1 1]]\n0 :ok :txn [[:append 1 1]]\n\n1 :invoke :txn [[:inc 1 1]]", 5),
+    ],
+    ids=["lines", "blank lines", "sorted", "array", "completions alone", "own", "edn", "log"],
+)  # fmt: skip
+def test_an_operation_that_its_model_does_not_know_is_told_by_its_line(text: str, line: int, tmp_path: Path) -> None:
+    file = tmp_path / "h"
+    file.write_text(text)
+    with pytest.raises(HistoryError) as e:
+        clienthistory.judged(file, None, None)
+    assert str(e.value).startswith(f"{file}:{line}: expected [r KEY VALUE] or [append KEY VALUE], found ['inc', "), (
+        e.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ([("invoke", "cas", 5)], ":1: expected a cas of [old, new], found 5"),
+        ([("invoke", "read", None), ("ok", "put", 5), ("invoke", "put", 5)], ":3: cannot determine the kind of history (put, read)"),
+        ([("invoke", "txn", 5)], ":1: expected a transaction such as [[r 1 [2]]], found 5"),
+        ([("invoke", "txn", [["x", 1, 2]])], ":1: expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found"),
+    ],
+)  # fmt: skip
+def test_what_fits_no_model_is_told_by_its_line(events: list[tuple[str, str, Any]], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "h"
+    file.write_text("\n".join(_json(*events)))
+    with pytest.raises((HistoryError, ModelError)) as e:
+        clienthistory.judged(file, None, None)
+    assert str(e.value).startswith(f"{file}{says}"), e.value

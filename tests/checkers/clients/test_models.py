@@ -179,7 +179,17 @@ def test_a_model_is_told_by_the_operations(history: History, model: str) -> None
             {"model": "list_append"},
             "the model 'list_append' is not known (did you mean list-append?); there are: list-append",
         ),
-        (from_edn(WRITE_SKEW), {"level": "linearizable"}, "the model list-append has no level 'linearizable'"),
+        (
+            from_edn(WRITE_SKEW),
+            {"level": "linearizable"},
+            "the model list-append has no level 'linearizable' (did you mean strict-serializable?)",
+        ),
+        (
+            of(("invoke", 0, "write", "1")),
+            {"level": "serializable"},
+            "it has: linearizable; it knows no transactions: for levels of isolation record each transaction as one operation",
+        ),
+        (of(("invoke", 0, "put", "1")), {}, "of transactions: txn (put is perhaps write)"),
         (bank(), {"level": "causal"}, "the model bank has no level 'causal'; it has: snapshot-isolation"),
     ],
 )
@@ -325,6 +335,10 @@ def test_operations_that_were_not_judged_are_counted_too(
 def test_an_unknown_operation_and_a_process_that_goes_on_get_a_remedy() -> None:
     with pytest.raises(ModelError, match="of a register: read, write, cas"):
         judge(from_edn("{:type :invoke :process 0 :f :set :value 1}{:type :ok :process 0 :f :set :value 1}"))
+    with pytest.raises(ModelError, match=r"get is perhaps read\); a key belongs into the value: \[KEY, VALUE\]"):
+        judge(from_edn("{:type :invoke :process 0 :f :get :key 1}"))
+    with pytest.raises(ModelError, match="; no event names its function, so all of them count as transactions"):
+        judge(from_json_lines('{"type": "invoke", "func": "read"}'))
     text = "{:type :invoke :process 0 :f :read}{:type :info :process 0 :f :read}{:type :invoke :process 0 :f :read}"
     with pytest.raises(HistoryError, match="give the client a new process number"):
         from_edn(text)
