@@ -221,11 +221,16 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
     return f"{grouped(count)} {singular if count == 1 else plural_form or singular + 's'}"
 
 
-OPERATION_NAMES = "w2-39 is operation 39 of writer 2; both count from 0."
 OWN_TABLES = (
-    "A run breaks tables of its own. “Do now” is what one does where such a table is in use. In a statement, c (as in CALL c.system) is the "
-    "name of the catalog in Spark: write yours, and the name of your table."
+    "No table of yours is broken: a run breaks tables of its own. “Do now” is what one does where such a table is in use. In a statement, "
+    "c (as in CALL c.system) is the name of the catalog in Spark: write yours, and the name of your table."
 )
+
+
+def operation_name(op: str = "w2-39") -> str:
+    """What the name of an operation says, by an example; empty if it has another form."""
+    found = re.fullmatch(r"w(\d+)-(\d+)", op)
+    return f"{op} is operation {found[2]} of writer {found[1]}; both count from 0." if found else ""
 
 
 def tally(counts: Mapping[str, int]) -> str:

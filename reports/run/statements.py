@@ -24,7 +24,7 @@ IN_A_SENTENCE = 90
 
 def asked_as(name: str) -> str:
     """What the statements are that a story of a name is about."""
-    return {"lost-commit": "lost", "false-failure": "told failed"}.get(name, "statement")
+    return {"lost-commit": "lost", "false-failure": "reported failed"}.get(name, "statement")
 
 
 def asked(run: Stored, operations: Iterable[Operation]) -> dict[str, str]:

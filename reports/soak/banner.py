@@ -18,15 +18,18 @@ from reports.drawing.page import (
     badge,
     joined,
     link,
+    outside,
     tag,
 )
-from reports.drawing.words import OPERATION_NAMES, OWN_TABLES
+from reports.drawing.words import OWN_TABLES
 from reports.run.statements import asked_as
 from reports.soak import kinds as lostkinds
 from reports.soak import places
 from reports.soak.kinds import FailureKind, Program, with_code
 from reports.soak.words import CLASSES, counted
 
+TOLD_FEW = 2
+"""Combinations with few operations that the first sentences name."""
 TOLD_KINDS = 10
 """Kinds of failure that the answer lists, and of which it says what to do."""
 
@@ -64,12 +67,14 @@ def banner(night: Night) -> Banner:
         status, headline = "unknown", f"Could not judge: {few_of} made fewer than {least}, and nothing new was found"
     elif found:
         status, headline = "known", harm
-        parts.insert(0, "Nothing is new, so the night passes.")
+        parts.insert(0, "Nothing is new, so the night passes; what is known does harm none the less.")
     if found and night.verdict == "unknown":
         parts.insert(0, f"{harm}.")
     judged, few = [c for c in night.cells if night.worst(c) != "not run"], [c for c in night.cells if night.few(c)]
     if few:
-        parts.append(f"Few operations, so next to nothing was tested: {words.plural(len(few), 'combination')}.")
+        named = [f"{places.of(night, c)} ({words.plural(night.operations(c), 'operation')})" for c in few[:TOLD_FEW]]
+        more = [f"and {words.plural(len(few) - TOLD_FEW, 'more combination')}"] if len(few) > TOLD_FEW else []
+        parts.append(f"Next to nothing was tested of {'; '.join((*named, *more))}.")
     if few and len(few) == len(judged):
         headline += ", and next to nothing was tested"
     if status != "invalid" and lostkinds.is_grave(found):
@@ -86,29 +91,35 @@ def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list
         TableColumn("what is lost", mark="wrap"),
         TableColumn("who did it", mark="wrap whole"),
     ]
+    tables = len({t for k in found for _, h in k.runs for t in h.tables}) > 1  # one name says nothing
     columns += [
         TableColumn("where", mark="wrap whole"),
-        TableColumn("table", mark="wrap"),
-        TableColumn("runs", right=True),
+        *([TableColumn("table", mark="wrap")] if tables else []),
+        TableColumn("discussed at", mark="wrap"),
+        TableColumn("in runs", right=True),
     ]
-    rows = [_kind(night, k, n) for n, k in enumerate(found[:TOLD_KINDS], 1)]
+    rows = [_kind(night, k, n, tables=tables) for n, k in enumerate(found[:TOLD_KINDS], 1)]
     unlisted = len(found) - TOLD_KINDS
     more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
+    together = lostkinds.runs_of(found)
+    if sum(len(k.runs) for k in found) > together:
+        more.append(
+            Text([f"A run can be on several lines; together they are {words.plural(together, 'run')}."], "note")
+        )
     order = Text([tag("b", "Do now, in this order")], "answer")
-    return [
-        Table(columns, rows),
-        *more,
-        order,
-        *_to_do(night, found, program),
-        Text([OPERATION_NAMES, OWN_TABLES], "note"),
-    ]
+    ops = [op for k in found for op, _ in k.first.statements]
+    explained = [OWN_TABLES, *filter(None, [words.operation_name(*ops[:1])])]
+    return [Table(columns, rows), *more, order, Text(explained, "note"), *_to_do(night, found, program)]
 
 
-def _kind(night: Night, k: FailureKind, n: int) -> TableRow:
+def _kind(night: Night, k: FailureKind, n: int, *, tables: bool) -> TableRow:
+    """``tables``: whether it names its tables."""
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
-    tables = words.shorten(", ".join(dict.fromkeys(t for _, h in k.runs for t in h.tables)), 120)
+    names = words.shorten(", ".join(dict.fromkeys(t for _, h in k.runs for t in h.tables)), 120)
+    known = "nowhere yet" if k.link is None else outside(words.link_label(k.link), words.safe(k.link))
     what = link(lostkinds.losses(k.harmed), f"#{lostkinds.anchor(n)}")
-    facts = (what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200), tables)
+    facts = [what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200)]
+    facts += [names, known] if tables else [known]
     return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 

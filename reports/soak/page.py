@@ -169,6 +169,7 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
         *(TableColumn("table"), TableColumn("who did it", mark="wrap"), TableColumn("its page", mark="nowrap")),
     ]
     rows = []
+    tables = len({t for x in lines for h in x.by_kind for t in h.tables}) > 1  # one name says nothing
     for x in lines[:MOST_FAILURES]:
         kept = x.folder is not None and (night.folder / x.folder).is_dir()
         gone = ("its folder was removed to make room",) if x.ended == "invalid" and not kept else ()
@@ -181,7 +182,7 @@ def _runs(night: Night, lines: Sequence[NightRun]) -> list[Block]:
                     TableCell(places.of(night, x.cell), (f"{seed}{x.started[:19].replace('T', ' ')}",)),
                     TableCell(what, (*others, *gone)),
                     soakwords.harm(x),
-                    words.shorten(", ".join(dict.fromkeys(t for h in x.by_kind for t in h.tables)), 120),
+                    words.shorten(", ".join(dict.fromkeys(t for h in x.by_kind for t in h.tables)) * tables, 120),
                     words.shorten(", ".join(dict.fromkeys(h.who for h in x.by_kind if h.who)), 120),
                     "not kept" if href is None else link("open", href),
                 ],
@@ -197,10 +198,12 @@ def _happened(night: Night, x: NightRun) -> list[str]:
     """What a run lost, of each kind on a line with the link to its card, the gravest first; behind it the names."""
     out: list[str] = []
     for h in sorted(x.by_kind, key=lambda h: min(map(kinds.gravity, (h.name, *h.harmed)))):
-        showed = "new" if night.known_kind(h, x) is None else "known"
-        names = tag("span", f" {', '.join(h.names)}" if h.names else "", "muted")
+        known = night.known_kind(h, x)
+        showed = "new" if known is None else "known"
+        names = tag("span", ", ".join(h.names), "muted")
         href = kinds.card_of(night, x, h)
-        out.append(joined((badge(CLASSES[showed], showed), " ", link(kinds.losses(h.harmed), href), names)))
+        parts = [badge(CLASSES[showed], showed), link(kinds.losses(h.harmed), href), names]
+        out.append(joined((*parts, *([] if known is None else [_discussed(known)])), " "))
     return out
 
 
@@ -222,10 +225,15 @@ def _found(night: Night, f: Find, program: Program) -> str:
     page = f"{f.folder}/{SHRUNK}"
     has_page = f.folder is not None and (night.folder / page).exists()
     said = link(words.shorten(soakwords.find_of(f, places.of(night, f.cell)), 900), quote(page) if has_page else None)
-    if f.scenario is not None or not (night.folder / f.run).is_dir():
+    if f.scenario is not None or not (night.folder / f.run).is_dir() or not _is_new(night, f):
         return said
     whole = kinds.issue_line(night, f.run, f.anomaly, program)
     return joined((said, ". For the maintainers, with the workload and the seed of the run: ", tag("code", whole)))
+
+
+def _is_new(night: Night, f: Find) -> bool:
+    """Whether it is new today: a later version of the library, or of the suite, may know what the night replayed."""
+    return any(f.anomaly in night.new_of(x) for x in night.lines if x.folder == f.run)
 
 
 def _finds(night: Night, program: Program) -> list[str]:
@@ -367,7 +375,7 @@ def of(
     """
     notes, finds = soakwords.notes(night), _finds(night, program)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
-    followed = [Section("What was replayed", "finds", [Text(finds, "list")], "Replayed", "New anomalies:")]
+    followed = [Section("What was replayed", "finds", [Text(finds, "list")], "Replayed", "Replayed:")]
     found = kinds.kinds(night)
     harm = kinds.blocks(night, found, program)
     return Page(

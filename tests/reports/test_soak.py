@@ -24,7 +24,7 @@ from checkers.nights.happened import Happened
 from checkers.nights.night import Night
 from checkers.nights.record import AnomalyCount, Ended, NightRun, Sample
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.drawing.page import Cards, Fold, Page, Pairs, Table, TableCell
+from reports.drawing.page import Cards, Fold, Page, Pairs, Table, TableCell, Text
 from reports.drawing.render import html, junit, terminal
 from reports.soak import drawings, kinds, page, places, words
 from reports.soak.banner import banner
@@ -242,7 +242,8 @@ def test_a_table_that_is_lost_in_a_known_way_is_as_red_as_in_a_new_one_and_the_n
     assert (said.status, night.code) == ("harmed", 0)
     assert said.headline == "Known defects broke 1 of 2 runs: 1 table that nobody can read"
     assert said.sentence == (
-        "Nothing is new, so the night passes. Who did it: the catalog (jdbc) in 1 run. 2 runs of 2 of 8 combinations in 70 s."
+        "Nothing is new, so the night passes; what is known does harm none the less. Who did it: the catalog (jdbc) in 1 run. "
+        "2 runs of 2 of 8 combinations in 70 s."
     )
 
 
@@ -279,12 +280,51 @@ def steps_of(made: Page) -> list[tuple[str, str]]:
 def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: Path) -> None:
     told = page.of(a_night(tmp_path, SEEN_AGAIN, TOLD), AGAIN).told
     table = next(b for b in told if isinstance(b, Table))
-    rows = [[re.sub("<[^>]*>", "", str(c)) for c in row.cells] for row in table.rows]
-    assert rows == [
-        ["1. new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "orders", "1"],
-        ["2. known", "1 table that nobody can read", "the catalog (jdbc)", "quick on jdbc, lost-acks", "orders", "1"],
-    ]
+    plain = plain_rows(table)
+    assert plain == [
+        ["1. new", "2 acknowledged commits lost", "Spark", "quick on rest, lost-acks", "nowhere yet", "1"],
+        [
+            "2. known",
+            "1 table that nobody can read",
+            "the catalog (jdbc)",
+            "quick on jdbc, lost-acks",
+            "iceberg#10140",
+            "1",
+        ],
+    ], "the name of the only table says nothing"
+    assert f'href="{KNOWN_LINK}"' in str(table.rows[1].cells[4])
     assert ['href="#kind-1"' in str(row.cells[1]) for row in table.rows] == [True, False]
+
+
+def plain_rows(table: Table) -> list[list[str]]:
+    """The text of a table's cells."""
+    return [[re.sub("<[^>]*>", "", str(c)) for c in row.cells] for row in table.rows]
+
+
+def test_the_answer_names_the_tables_where_there_are_several_and_says_that_a_run_can_be_on_several_lines(
+    tmp_path: Path,
+) -> None:
+    both = replace(TOLD, happened=(LOST, replace(UNREAD, tables=("people",), link=KNOWN_LINK)))
+    told = page.of(a_night(tmp_path, both), AGAIN).told
+    table = next(b for b in told if isinstance(b, Table))
+    assert [row[4:] for row in plain_rows(table)] == [["orders", "nowhere yet", "1"], ["people", "iceberg#10140", "1"]]
+    notes = [str(text) for b in told if isinstance(b, Text) for text in b.paragraphs]
+    assert "A run can be on several lines; together they are 1 run." in notes
+    alone = page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN).told
+    assert not any("several lines" in str(text) for b in alone if isinstance(b, Text) for text in b.paragraphs)
+
+
+def test_before_the_steps_stands_whose_tables_are_broken_and_what_the_name_of_an_operation_says(tmp_path: Path) -> None:
+    named = replace(TOLD, happened=(replace(LOST, statements=(("w1-5", "INSERT INTO orders VALUES (7)"),)),))
+    told = [str(b.paragraphs) if isinstance(b, Text) else b for b in page.of(a_night(tmp_path, named), AGAIN).told]
+    steps = next(n for n, b in enumerate(told) if isinstance(b, Pairs))
+    before = "".join(b for b in told[:steps] if isinstance(b, str))
+    assert "No table of yours is broken" in before and "w1-5 is operation 5 of writer 1" in before
+
+
+def test_runs_name_the_discussion_of_what_is_known(tmp_path: Path) -> None:
+    text = section(html(page.of(a_night(tmp_path, SEEN_AGAIN), AGAIN)), "seen")
+    assert f'href="{KNOWN_LINK}"' in text and "<th>table</th>" not in text
 
 
 def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_it(tmp_path: Path) -> None:
@@ -887,6 +927,7 @@ def test_a_combination_with_few_operations_does_not_pass_in_silence(tmp_path: Pa
     assert next(c for c in made.data["cells"] if c["name"] == REST.name)["untested"] == [*night.untested(REST)]
     (table,) = (x for x in terminal(made) if not isinstance(x, str))
     assert [str(x) for x in table.columns[1].cells] == ["✓ few operations"]
+    assert f"Next to nothing was tested of {places.of(night, REST)} (4 operations)." in banner(night).sentence
     said = " ".join(" ".join(x if isinstance(x, str) else "" for x in terminal(made)).split())
     assert (
         f"{places.of(night, REST)} is valid, and untested: few operations (4), so next to nothing is known; {met}"
