@@ -93,7 +93,7 @@ def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list
     ]
     tables = len({t for k in found for _, h in k.runs for t in h.tables}) > 1  # one name says nothing
     columns += [
-        TableColumn("where", mark="wrap whole"),
+        TableColumn("where: workload on catalog, faults", mark="wrap whole"),
         *([TableColumn("table", mark="wrap")] if tables else []),
         TableColumn("discussed at", mark="wrap"),
         TableColumn("in runs", right=True),
@@ -106,7 +106,12 @@ def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list
         more.append(
             Text([f"A run can be on several lines; together they are {words.plural(together, 'run')}."], "note")
         )
-    order = Text([tag("b", "Do now, in this order")], "answer")
+    apart = (
+        ""
+        if len(found) == 1
+        else ", in this order; each number is of another table, unless it says that it is the same"
+    )
+    order = Text([tag("b", f"Do now{apart}")], "answer")
     ops = [op for k in found for op, _ in k.first.statements]
     explained = [OWN_TABLES, *filter(None, [words.operation_name(*ops[:1])])]
     return [Table(columns, rows), *more, order, Text(explained, "note"), *_to_do(night, found, program)]

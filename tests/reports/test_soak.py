@@ -307,6 +307,8 @@ def test_the_answer_names_the_tables_where_there_are_several_and_says_that_a_run
     both = replace(TOLD, happened=(LOST, replace(UNREAD, tables=("people",), link=KNOWN_LINK)))
     told = page.of(a_night(tmp_path, both), AGAIN).told
     table = next(b for b in told if isinstance(b, Table))
+    titles = [str(b.paragraphs) for b in told if isinstance(b, Text) and "<b>Do now" in str(b.paragraphs)]
+    assert len(titles) == 1 and "each number is of another table, unless it says that it is the same" in titles[0]
     assert [row[4:] for row in plain_rows(table)] == [["orders", "nowhere yet", "1"], ["people", "iceberg#10140", "1"]]
     notes = [str(text) for b in told if isinstance(b, Text) for text in b.paragraphs]
     assert "A run can be on several lines; together they are 1 run." in notes
