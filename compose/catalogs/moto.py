@@ -179,6 +179,11 @@ def _keys(endpoints: Endpoints) -> Mapping[str, str]:
     return {"client.region": endpoints.region}
 
 
+def _python(e: Endpoints) -> Mapping[str, str]:
+    """Where PyIceberg asks and by which keys: without them boto3 takes those of the user, and may ask Amazon."""
+    return {**_keys(e), "client.access-key-id": e.access_key, "client.secret-access-key": e.secret_key}
+
+
 def _glue(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
     return Catalog(
         name=name,
@@ -196,7 +201,7 @@ def _glue(name: str, summary: str, promise: str, guard: Guard) -> Catalog:
         },
         pointer=_glue_pointer,
         guard=guard,
-        pyiceberg=lambda e: {"type": "glue", "glue.endpoint": e.catalog_uri},
+        pyiceberg=lambda e: {"type": "glue", "glue.endpoint": e.catalog_uri, **_python(e)},
     )
 
 
@@ -228,5 +233,10 @@ DYNAMODB = Catalog(
         **_keys(e),
     },
     pointer=_dynamodb_pointer,
-    pyiceberg=lambda e: {"type": "dynamodb", "dynamodb.endpoint": e.catalog_uri, "table-name": DYNAMODB_TABLE},
+    pyiceberg=lambda e: {
+        "py-catalog-impl": "compose.catalogs.dynamodbclient.DynamoDbAt",
+        "dynamodb.endpoint": e.catalog_uri,
+        "table-name": DYNAMODB_TABLE,
+        **_python(e),
+    },
 )

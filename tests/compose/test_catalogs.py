@@ -299,3 +299,17 @@ def test_the_journal_is_lines_of_json(tmp_path: Path, journalled: Callable[..., 
     call(app, "AWSGlue.CreateTable", {"DatabaseName": "d", "TableInput": {"Name": "t"}})
     (line,) = (tmp_path / "journal").read_text().splitlines()
     assert json.loads(base64.b64decode(json.loads(line)["body"]))["TableInput"] == {"Name": "t"}
+
+
+@pytest.mark.parametrize("name", [name for name, c in CATALOGS.items() if c.wire == "aws" and c.pyiceberg is not None])
+def test_pyiceberg_never_asks_amazon_for_a_catalog_of_ours(name: str) -> None:
+    described = CATALOGS[name].pyiceberg
+    assert described is not None
+    found = described(replace(ENDPOINTS, catalog=name))
+    keys = {k: found[f"client.{k}"] for k in ("region", "access-key-id", "secret-access-key")}
+    assert keys == {"region": "r", "access-key-id": "k", "secret-access-key": "s"}, "boto3 would take those of the user"
+    if "glue.endpoint" in found:
+        assert (found["type"], found["glue.endpoint"]) == ("glue", ENDPOINTS.catalog_uri)
+    else:  # PyIceberg's own catalog has no property for an endpoint
+        assert found["py-catalog-impl"] == "compose.catalogs.dynamodbclient.DynamoDbAt"
+        assert found["dynamodb.endpoint"] == ENDPOINTS.catalog_uri
