@@ -14,7 +14,7 @@ from reports.compare import page as comparing
 from reports.drawing import words
 from reports.drawing.figures import shown, spread
 from reports.drawing.page import Block, Legend, Plot, Table, TableCell, TableColumn, TableRow, Text, bar, joined, tag
-from reports.sweep import drawings, sentences
+from reports.sweep import choice, drawings, sentences
 
 PLOTTED = (
     "commits_per_s",
@@ -90,7 +90,7 @@ def points(c: Comparison) -> list[Block]:
 
 def glance(c: Comparison) -> Table:
     """The points by what varies, the figures of :data:`SWEPT_FIGURES`, without ranges, and which point to choose."""
-    best = sentences.chosen(c)
+    best = choice.chosen(c)
     params = [name for name, values in curves.parameters(c.contenders).items() if len(values) > 1]
     bare = {x: replace(x, varied=()) for x in c.contenders}
     rest = {x: curves.label(bare[x], list(bare.values())) for x in c.contenders}

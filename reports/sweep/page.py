@@ -17,7 +17,7 @@ from checkers.evidence.replace import replace
 from reports.compare import page as comparing
 from reports.drawing import words
 from reports.drawing.page import Banner, Block, Fold, Legend, Page, Plot, Plots, Section, Text
-from reports.sweep import blocks, drawings, sentences
+from reports.sweep import blocks, choice, drawings, sentences
 
 FILE = "sweep"
 
@@ -150,7 +150,7 @@ def of(
         f"{workload}, swept",
         banner(c),
         [
-            Section("Which to choose", "choice", [Text(sentences.choice(c), "list")], terminal="", last=True),
+            Section("Which to choose", "choice", [Text(choice.choice(c), "list")], terminal="", last=True),
             Section("At a glance", "glance", [blocks.glance(c)], terminal=""),
             Section("What it shows", "shows", [Text(sentences.findings(c, predicted), "list")], terminal=""),
             Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
@@ -227,7 +227,7 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
             for p in predicted
         ],
         "findings": sentences.findings(c, predicted),
-        "choice": sentences.choice(c),
+        "choice": choice.choice(c),
         "untested": sentences.untested(c),
         "runs": [r.to_json() for r in c.runs],
     }

@@ -19,7 +19,7 @@ from checkers.costs.curves import Curve, Predicted
 from checkers.costs.measures import BY_KEY, FIGURES, Measures
 from harness.experiments import compare
 from reports.drawing.render import cell, html, terminal, write
-from reports.sweep import blocks, drawings, page, sentences
+from reports.sweep import blocks, choice, drawings, page, sentences
 from tests.reports.test_report import HOSTILE
 from tests.support.committers import Committers, attempt, point, simulated
 
@@ -367,7 +367,7 @@ def test_a_sweep_ends_with_the_point_to_choose_or_with_why_there_is_none(
     points: dict[str, tuple[float, ...]], says: str
 ) -> None:
     c = of_points(**points)
-    assert sentences.choice(c) == [says]
+    assert choice.choice(c) == [says]
     told = [part for part in terminal(page.of(c)) if isinstance(part, str)]
     assert " ".join(" ".join(told).split()).endswith(says)
     assert page.of(c).sections[0].title == "Which to choose"
@@ -388,9 +388,9 @@ def without(c: Comparison, figure: str, *seeds: int) -> Comparison:
 @pytest.mark.parametrize("lacking", [(0, 1, 2), (1, 2)])
 def test_a_figure_that_points_lack_or_have_only_once_says_nothing_of_seeds(lacking: tuple[int, ...]) -> None:
     c = of_points(linear=(9.0, 5.1, 9.2), none=(5.0, 5.5, 5.2))
-    (said,) = sentences.choice(without(c, "write_p95_ms", *lacking))
+    (said,) = choice.choice(without(c, "write_p95_ms", *lacking))
     assert "at least 7 seeds of each point" in said and "in commits a second" in said
-    (none,) = sentences.choice(without(without(c, "commits_per_s", *lacking), "aborted", *lacking))
+    (none,) = choice.choice(without(without(c, "commits_per_s", *lacking), "aborted", *lacking))
     assert "overlap. Longer runs" in none
 
 
@@ -444,7 +444,7 @@ def of_retries(**points: tuple[float, float, float]) -> Comparison:
 def test_failed_writes_come_before_speed_and_a_point_that_is_out_says_why(
     points: dict[str, tuple[float, float, float]], says: str
 ) -> None:
-    assert sentences.choice(of_retries(**points)) == [says]
+    assert choice.choice(of_retries(**points)) == [says]
 
 
 def test_a_point_with_an_anomaly_is_out_whatever_else_it_does() -> None:
@@ -455,7 +455,7 @@ def test_a_point_with_an_anomaly_is_out_whatever_else_it_does() -> None:
         else r
         for r in c.runs
     ]
-    (said,) = sentences.choice(replace(c, runs=tuple(runs)))
+    (said,) = choice.choice(replace(c, runs=tuple(runs)))
     assert said.startswith("Choose backoff=linear: ") and "Out: backoff=wild (3 undelete); backoff=none (" in said
 
 
@@ -469,13 +469,20 @@ def test_the_chosen_point_is_said_in_icebergs_words_and_on_how_few_commits_it_st
         kept = enough(r.measures, 19) if layout == "own-partition" else r.measures
         at = (("writers", "2"), ("layout", layout), ("mode", "copy-on-write"))
         runs.append(replace(r, contender=replace(r.contender, varied=at), measures=kept))
-    (said,) = sentences.choice(swept(*runs))
+    properties = {"commit.retry.num-retries": "20"}
+    spec = {"workload": "race", "tables": [{"name": "t", "mode": "merge-on-read", "properties": properties}]}
+    (said,) = choice.choice(swept(*runs, workload=spec))
     assert said.startswith("Choose layout=own-partition: ")
+    meant, _, alike = said.partition(" All points had, too: ")
     assert (
         "In Iceberg's words: CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is"
-        in said
+        in meant
     )
-    assert "write.update.mode" not in said, "all points have it"
+    assert "write.update.mode" not in meant, "all points have it"
+    assert alike.startswith(
+        "ALTER TABLE t SET TBLPROPERTIES ('write.delete.mode'='copy-on-write', 'write.update.mode'='copy-on-write', "
+        "'write.merge.mode'='copy-on-write', 'commit.retry.num-retries'='20')."
+    ), "the sweep's value, not the file's"
     assert said.endswith(
         " Mind: layout=own-partition: fewer than 20 commits a run: shares of so few say little. A longer run would."
     )
@@ -497,7 +504,7 @@ def test_a_sweep_with_too_few_seeds_ranks_nothing() -> None:
 
 
 def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
-    said = sentences.choice(race)
+    said = choice.choice(race)
     assert [s.partition(": ")[0] for s in said] == [f"writers={w}" for w in WRITERS]
     assert all(s.partition(": ")[2].startswith(("choose backoff=", "no choice: ")) for s in said)
 
@@ -505,7 +512,7 @@ def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:
     said = " ".join(sentences.untested(race))
     for part in (
-        "3 seeds of",
+        "each point ran 3 times, each time with another seed and for",
         "writers 1, 2, 8; backoff none, exponential+jitter",
         "none was injected",
         "Iceberg's own client",

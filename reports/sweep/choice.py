@@ -1,0 +1,185 @@
+"""Which point of a sweep to choose, in plain words: at each load, on each catalog and release; or why the runs do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from checkers.costs import curves
+from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, apart, seeds_needed, varied_label
+from checkers.costs.measures import BY_KEY, Figure
+from checkers.evidence.lenient import mapping, mappings
+from checkers.evidence.replace import replace
+from reports.drawing.figures import spread
+from reports.sweep.sentences import SILENCES, listed
+from workloads.file.pasteable import typed
+
+FAILED = "aborted"
+DECIDING = {FAILED: "failed writes", "commits_per_s": "commits a second", "write_p95_ms": "the p95 of writes"}
+"""Figures by which a point is chosen: what was in vain, what gets done, how long the slowest wait. The first comes before the others: a fast
+failure is no good point."""
+LOAD = ("writers", "interval", "swap-latency")
+"""Parameters that say how much is asked of a table. Nobody chooses among their values, only at one of them."""
+
+
+def choice(c: Comparison) -> list[str]:
+    """Which values to choose at each load, on each catalog and release; or that the runs do not say. A sentence for each of these."""
+    groups = _loads(c)
+    if not groups:
+        return ["No choice: only the load was varied, and no setting."]
+    out = []
+    for group, found in groups.items():
+        where = curves.label(group, list(groups))
+        said, best = _choice(c, found)
+        said += _in_icebergs_words(c, best, found) + _few(c, found)
+        out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
+    return out
+
+
+def _in_icebergs_words(c: Comparison, x: Contender | None, points: Sequence[Contender]) -> str:
+    """What one types for the values of a chosen point in which others differ, because a sweep's parameters are names of icequake's; then
+    what all points had, without which the choice was not measured."""
+    if x is None:
+        return ""
+    settings = [(k, v) for k, v in x.varied if k not in LOAD]
+    differ = [(k, v) for k, v in settings if any(curves.value(y, k) != v for y in points)]
+    found = typed(differ)
+    same = [pair for pair in (*_of_file(c), *settings) if pair[0] not in dict(differ)]
+    alike = f" All points had, too: {'; '.join(every)}." if (every := typed(same)) else ""
+    return f" In Iceberg's words: {'; '.join(found)}.{alike}" if found else ""
+
+
+def _of_file(c: Comparison) -> Iterator[tuple[str, str]]:
+    """What the experiment's file says of all its tables and their properties, by names that :func:`typed` knows."""
+    tables = mappings(mapping(c.header.get("workload")).get("tables"))
+    each = [
+        {name.replace("_", "-"): str(t[name]) for name in ("mode", "isolation", "format_version") if name in t}
+        | {str(name): str(value) for name, value in mapping(t.get("properties")).items()}
+        for t in tables
+    ]
+    yield from ((k, v) for k, v in (each[0].items() if each else ()) if all(x.get(k) == v for x in each))
+
+
+def _few(c: Comparison, points: Sequence[Contender]) -> str:
+    """Where a choice, or that there is none, stands on few commits."""
+    few = [x for x in points if "few commits" in curves.silent(curves.committing(c, x))]
+    which = "every point" if len(few) == len(points) else listed([_setting(x, points) for x in few])
+    return f" Mind: {which}: {SILENCES['few commits']}." if few else ""
+
+
+def chosen(c: Comparison) -> set[Contender]:
+    """The points that :func:`choice` says to choose."""
+    return {x for found in _loads(c).values() if (x := _choice(c, found)[1]) is not None}
+
+
+def _loads(c: Comparison) -> dict[Contender, list[Contender]]:
+    """Load, catalog and release → the points among which one is chosen; empty if there is no choice anywhere."""
+    groups: dict[Contender, list[Contender]] = {}
+    for x in c.contenders:
+        groups.setdefault(replace(x, varied=tuple((k, v) for k, v in x.varied if k in LOAD)), []).append(x)
+    return groups if any(len(found) > 1 for found in groups.values()) else {}
+
+
+def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender | None]:
+    """In words and itself the point to choose, if there is one, and which are out: those with an anomaly, then those that fail more writes than
+    another one, then those that are worse than another one in what is left of :data:`DECIDING` and better in nothing; each by more than noise.
+    """
+    valid = [x for x in found if c.valid(x) is True]
+    out = [f"{_setting(x, found)} ({_why_invalid(c, x)})" for x in found if x not in valid]
+    if len(valid) < 2:
+        only = f"only {_setting(valid[0], found)} is valid" if valid else "no point is valid"
+        return f"no choice: {only}.{_outs(out)}", None
+    if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
+        return (
+            f"no choice: noise. With fewer than {FEWEST_RUNS} runs of a point nothing can be told from it.{_outs(out)}",
+            None,
+        )
+    kept = [x for x in valid if not any(_better(c, FAILED, y, x) for y in valid)]
+    f = BY_KEY[FAILED]
+    out += [
+        f"{_setting(x, found)} (fails {spread(f, c.spreads[FAILED, x])} of its writes)" for x in valid if x not in kept
+    ]
+    others = [k for k in DECIDING if k != FAILED]
+    worse = {x: [(k, y) for y in kept for k in others if _better(c, k, y, x)] for x in kept}
+    beaten = {
+        x: [(k, y) for k, y in pairs if not any(_better(c, o, x, y) for o in others)] for x, pairs in worse.items()
+    }
+    left = [x for x in kept if not beaten[x]]
+    out += [f"{_setting(x, found)} ({_than(beaten[x], found)})" for x in kept if x not in left]
+    if len(left) == 1:
+        (x,) = left
+        best = [name for k, name in DECIDING.items() if all(_better(c, k, x, y) for y in valid if y is not x)]
+        why = f"best in {' and '.join(best)}, by more than noise" if best else "no point is better in all that decides"
+        slower = any(_better(c, k, y, x) for k in others for y in valid)
+        rest = "; failed writes come before the others" if slower else ", and worse in nothing that decides"
+        return f"choose {_setting(x, found)}: {why}{rest}.{_outs(out)}", x
+    split = [f"{_setting(x, found)} is {_than(worse[x], found)} and better in another figure" for x in left if worse[x]]
+    if split:
+        return f"no choice: {'; '.join(split)}.{_outs(out)}", None
+    names = ", ".join(_setting(x, found) for x in left)
+    return (
+        f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap.{_seeds(c, left)} Longer runs (--time) can narrow "
+        f"the ranges, by which a point is chosen here; more seeds only widen them.{_outs(out)}",
+        None,
+    )
+
+
+def _seeds(c: Comparison, left: Sequence[Contender]) -> str:
+    """With how many seeds the means of the points of which none is chosen could be told apart, by the figure that needs fewest.
+
+    Nothing if none tells and a figure is missing in a point, or was measured in only one of its runs.
+    """
+    each, missing = [], False
+    for n, x in enumerate(left):
+        for y, f in product(left[n + 1 :], DECIDING):
+            one, other = c.spreads.get((f, x)), c.spreads.get((f, y))
+            if one is None or other is None or min(len(one.values), len(other.values)) < 2:
+                missing = True
+            elif (needed := seeds_needed(one, other)) is not None:
+                each.append((needed, f))
+    if not each:
+        return "" if missing else " Their means are equal, which no number of seeds tells apart."
+    needed, f = min(each)
+    return (
+        f" At the spread seen, a comparison of means needs at least {needed} seeds of each point to tell any two of them apart "
+        f"(in {DECIDING[f]}; error 5 %, power 80 %)."
+    )
+
+
+def _outs(out: Sequence[str]) -> str:
+    return f" Out: {'; '.join(out)}." if out else ""
+
+
+def _why_invalid(c: Comparison, x: Contender) -> str:
+    found = ", ".join(f"{total} {name}" for name, (total, _) in c.anomalies(x).items())
+    return found or c.reason(x) or "not everything was decided"
+
+
+def _than(worse: Sequence[tuple[str, Contender]], found: Sequence[Contender]) -> str:
+    """In which figures a point is worse, and than which."""
+    return " and ".join(
+        f"worse than {_setting(y, found)} in {DECIDING[k]}" for k, y in {k: (k, y) for k, y in reversed(worse)}.values()
+    )
+
+
+def _better(c: Comparison, key: str, x: Contender, y: Contender) -> bool:
+    """Whether a point is better in a figure than another one, by more than noise."""
+    return x is not y and _beats(c, BY_KEY[key], x, [x, y])
+
+
+def _beats(c: Comparison, f: Figure, x: Contender, points: Sequence[Contender]) -> bool:
+    """Whether a point is better in a figure than each of the others, by more than noise."""
+    own_spread = c.spreads.get((f.key, x))
+    others = [c.spreads.get((f.key, y)) for y in points if y is not x]
+    if own_spread is None or None in others:
+        return False
+    return all(
+        apart(own_spread, o) is True and (own_spread.median > o.median) == (f.better == "more")
+        for o in others
+        if o is not None
+    )
+
+
+def _setting(x: Contender, points: Sequence[Contender]) -> str:
+    """The values of a point that others at the same load have not."""
+    return curves.label(x, points) or varied_label(x.varied)
