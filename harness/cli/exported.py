@@ -23,6 +23,7 @@ from checkers.verdict import Anomaly, Verdict, own_findings
 from compose.catalogs.registry import CATALOGS
 from harness.cli.options import BadArgument, anywhere, command, run_in
 from harness.experiments.shrink.shrink import ANOTHER
+from harness.run.errors import RunError
 from harness.run.recorded import workload_of
 from nemesis.faults.lengths import WRITTEN
 from reports.drawing.words import plural
@@ -167,14 +168,18 @@ def _issue_of_workload(folder: RunFolder, plan: Plan) -> str:
     _judged(folder)
     if not _findings(folder):
         raise BadArgument(f"{folder.path}: no checker found an anomaly, so there is nothing to report: {ANOTHER}")
-    made = workload_of(plan, folder)
+    run = stored.load(folder.path)  # with its own kinds of operations
+    try:
+        made = workload_of(plan, folder)
+    except RunError as e:
+        raise BadArgument(f"{e}, so nobody could make the run again from an issue") from None
     workload = made.model_dump(mode="json", by_alias=True, exclude_defaults=True, context={WRITTEN: True})
     file = yaml.safe_dump(workload, sort_keys=False, allow_unicode=True, width=100)
     words = ["icequake", "run", f"{plan.workload}.yaml", "--seed", str(plan.seed or 0)]
     if version := plan.versions.get("iceberg"):
         words += ["--iceberg", "ICEBERG.jar" if "iceberg-jar" in plan.versions else version]
     words += [] if made.catalog in CATALOGS else ["--catalog", "CATALOG.yaml"]
-    return run_issue(stored.load(folder.path), file, shlex.join(words), _not_small(folder))
+    return run_issue(run, file, shlex.join(words), _not_small(folder))
 
 
 def _not_small(folder: RunFolder) -> str:

@@ -262,6 +262,12 @@ def test_the_issue_of_a_run_of_a_workload_without_an_anomaly_is_refused(tmp_path
     run.results.write_text(json.dumps({**results, "valid": True, "checkers": []}))
     with pytest.raises(BadArgument, match="no checker found an anomaly, so there is nothing to report"):
         reproduction(tmp_path, run.path, "issue", print)
+    run.results.write_text(json.dumps(results))
+    plan = yaml.safe_load(run.plan.read_text())
+    run.plan.write_text(yaml.safe_dump({**plan, "phases": []}))
+    with pytest.raises(BadArgument, match="the plan does not say the whole workload, so nobody could make the run"):
+        reproduction(tmp_path, run.path, "issue", print)
+    run.plan.write_text(yaml.safe_dump(plan))
     run.results.unlink()
     with pytest.raises(BadArgument, match="was not judged; judge it with"):
         reproduction(tmp_path, run.path, "issue", print)
