@@ -132,7 +132,7 @@ def _to_do(night: Night, found: Sequence[FailureKind], program: Program) -> list
     """What to do today, and that it does not happen again: of the first kind, of the gravest, and of what is mended with it whole; of the
     others folded, in the same order."""
     gravest = min(found, key=lambda k: k.gravity)
-    whole = [found[0], gravest, *_mended_with(found, gravest)]
+    whole = [found[0], gravest, *lostkinds.mended_with(found, gravest)]
     out: list[Block] = []
     told = [n for n, k in enumerate(found) if n < TOLD_KINDS or k in whole]
     for n in told:
@@ -152,7 +152,7 @@ def _steps(night: Night, found: Sequence[FailureKind], n: int, program: Program)
     k, steps, card = found[n], lostkinds.recipes(found)[n], f"#{lostkinds.anchor(n + 1)}"
     now = lostkinds.do_now(night, steps, 1, card)
     if not steps:
-        now = lostkinds.SAME_TABLE.replace("above", f"number {found.index(_mended_with(found, k)[0]) + 1}")
+        now = lostkinds.same_table(found, k)
     commands = lostkinds.commands(night, k, program)[:1] if k.showed == "new" else []
     then = [joined((" Then type ", tag("code", command), f": it {does}.")) for does, command in commands]
     rows = [
@@ -163,10 +163,3 @@ def _steps(night: Night, found: Sequence[FailureKind], n: int, program: Program)
         ("known", lostkinds.known_words(k)),
     ]
     return [(name, text) for name, text in rows if text]
-
-
-def _mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:
-    """The kinds before one that harmed the same tables of the same runs, whose steps mend its own."""
-    harmed = {(id(line), t) for line, h in k.runs for t in h.tables}
-    before = found[: found.index(k)]
-    return [x for x in before if any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]

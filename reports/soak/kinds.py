@@ -203,7 +203,7 @@ def blocks(night: Night, found: Sequence[FailureKind], program: Program) -> list
     if not found:
         return [Text(["Nothing: every run that was judged kept all promises."], "muted")]
     now = recipes(found)
-    cards = Cards([_card(night, k, n, program, now[n - 1]) for n, k in enumerate(found[:MOST], 1)])
+    cards = Cards([_card(night, found, n, program, now[n - 1]) for n in range(1, min(len(found), MOST) + 1)])
     remaining = len(found) - MOST
     more = [Text([f"and {words.plural(remaining, 'more kind')}, in soak.json"], "note")] if remaining > 0 else []
     return [Text([NEW_OR_KNOWN], "note"), cards, *more]
@@ -214,13 +214,16 @@ def anchor(n: int) -> str:
     return f"kind-{n}"
 
 
-def _card(night: Night, k: FailureKind, n: int, program: Program, now: Recipe) -> Card:
+def _card(night: Night, found: Sequence[FailureKind], n: int, program: Program, now: Recipe) -> Card:
+    """The card of the n-th kind, from 1."""
+    k = found[n - 1]
     first = k.first
     places_ = _where(night, k)
     runs = f"{f'{places_[0]} · ' if len(places_) == 1 else ''}in {words.plural(len(k.runs), 'run')} of {words.grouped(len(night.runs))}"
     names = (tag("span", name, "tag") for name in dict.fromkeys(x for _, h in k.runs for x in h.names[:MOST_LOSSES]))
     head = joined(
-        (badge(CLASSES[k.showed], k.showed), tag("b", losses(k.harmed)), *names, tag("span", runs, "where")), " "
+        (f"{n}.", badge(CLASSES[k.showed], k.showed), tag("b", losses(k.harmed)), *names, tag("span", runs, "where")),
+        " ",
     )
     about = [
         (
@@ -232,7 +235,7 @@ def _card(night: Night, k: FailureKind, n: int, program: Program, now: Recipe) -
         ("where", words.shorten("; ".join(places_), 400) if len(places_) > 1 else ""),
         ("provoked by", provoked(k)),
         ("known?", _known(night, k)),
-        ("do now", do_now(night, now) if now else SAME_TABLE),
+        ("do now", do_now(night, now) if now else same_table(found, k)),
         ("avoid it", with_code(first.remedy or NO_REMEDY)),
         ("not smaller", words.shorten(not_small(night, k), 600)),
         ("runs", joined(_runs(night, k), " · ") if len(k.runs) > 1 else ""),
@@ -268,7 +271,20 @@ def _consequence(k: FailureKind) -> str:
 
 Recipe = Sequence[tuple[NightRun, Happened, Sequence[RepairStep]]]
 """What to do now, run by run."""
-SAME_TABLE = "It is the same table of the same run as above, and mended by the steps there."
+
+
+def same_table(found: Sequence[FailureKind], k: FailureKind) -> str:
+    """What to do of a kind without steps of its own: where its are."""
+    n = found.index(mended_with(found, k)[0]) + 1
+    there = link(f"number {n}", f"#{anchor(n)}")
+    return joined(("It is the same table of the same run as ", there, ", and mended by the steps there."))
+
+
+def mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:
+    """The kinds before one that harmed the same tables of the same runs, whose steps mend its own."""
+    harmed = {(id(line), t) for line, h in k.runs for t in h.tables}
+    before = found[: found.index(k)]
+    return [x for x in before if any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]
 
 
 def recipes(found: Sequence[FailureKind]) -> list[Recipe]:

@@ -408,9 +408,11 @@ def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) 
     second = replace(LOST, name="undelete", remedy="Set it.", now=(back,))
     made = page.of(a_night(tmp_path, replace(TOLD, happened=(LOST, second))), AGAIN)
     now = [said for name, said in steps_of(made) if name == "do now"]
-    assert (
-        len(now) == 2 and now[1] == "It is the same table of the same run as number 1, and mended by the steps there."
-    )
+    there = 'It is the same table of the same run as <a href="#kind-1">number 1</a>, and mended by the steps there.'
+    assert len(now) == 2 and now[1] == there
+    (cards,) = (b for b in made.sections[0].blocks if isinstance(b, Cards))
+    assert [str(card.head).partition(" ")[0] for card in cards.cards] == ["1.", "2."], "as the answer numbers them"
+    assert there in html(made).partition('id="kind-2"')[2]
     assert now[0].startswith("<ol><li>Go back.</li><li>Run w0-1 again: "), "what must come first, comes first"
 
 
