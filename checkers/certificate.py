@@ -131,6 +131,8 @@ class Question:
         sentence: what must hold.
         source: where that is said: a line of Iceberg's rest-catalog-open-api.yaml at 7f879b1, or a class of its Java client.
         effect: what it costs if it does not.
+        asked: how it is asked once, for who has to see it again: which requests, which fault, how often.
+        to_do: what to do in a server that does not keep it. Both are empty in certificates of before.
     """
 
     id: str
@@ -139,6 +141,8 @@ class Question:
     level: Level
     source: str
     effect: Severity
+    asked: str = ""
+    to_do: str = ""
 
 
 @dataclass(frozen=True)

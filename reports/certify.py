@@ -144,7 +144,14 @@ def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
     facts = [("must hold", q.sentence), ("said by", q.source)]
     facts += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
     facts += [("told in", FINDINGS[q.id])] if q.id in FINDINGS else []
-    return [*facts, ("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
+    facts += [("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
+    facts += [("how it was asked", _asked(q, a))] if q.asked else []
+    return facts + ([("what to do", q.to_do)] if q.to_do else [])
+
+
+def _asked(q: Question, a: RequirementResult) -> str:
+    """How it was asked, all tries together."""
+    return q.asked if a.tries == 1 else f"{q.asked} All of this {a.tries} times."
 
 
 def wire(e: Exchange) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from checkers.certificate import Absent, Conclusion, Exchange, Level, Question, Severity
@@ -121,7 +121,7 @@ def expect(seen: Exchange, wanted: str, *statuses: int) -> Judgement | None:
     return replace(failure, effect=Severity.BREAKS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Requirement(Question):
     """What is asked of a catalog.
 
@@ -142,4 +142,4 @@ class Requirement(Question):
     @property
     def question(self) -> Question:
         """What it says, without how it is asked."""
-        return Question(self.id, self.group, self.sentence, self.level, self.source, self.effect)
+        return Question(*(getattr(self, f.name) for f in fields(Question)))

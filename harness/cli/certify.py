@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -169,6 +170,10 @@ class CertifyOptions(Options):
                     typer.echo(
                         f"\n  group   {r.group}\n  source  {r.source}\n  if not  {r.effect}\n  tries   {r.tries}"
                     )
+                    for heading, text in (("asked", r.asked), ("to do", r.to_do)):
+                        typer.echo(
+                            textwrap.fill(text, 100, initial_indent=f"  {heading:<8}", subsequent_indent=" " * 10)
+                        )
                     if r.id in FINDINGS:
                         typer.echo(f"  told in {FINDINGS[r.id]}")
             return 0

@@ -33,6 +33,12 @@ def requirements() -> tuple[Requirement, ...]:
     return tuple(sorted(found, key=lambda r: (GROUPS.index(r.group), r.id)))
 
 
+def how() -> str:
+    """The second table of docs/certify.md, which ``python -m harness.certify.requirements --how`` prints: what a server's engineer needs."""
+    lines = ["| requirement | how it is asked, each try | what to do in a server |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| `{r.id}` | {r.asked} | {r.to_do} |" for r in requirements())]) + "\n"
+
+
 def document() -> str:
     """The table of docs/certify.md: ``python -m harness.certify.requirements`` prints it."""
     lines = ["| requirement | what must hold | level | if not | said by |", "|---|---|---|---|---|"]

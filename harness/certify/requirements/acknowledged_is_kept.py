@@ -25,6 +25,14 @@ REQUIREMENT = Requirement(
     id="acknowledged-is-kept",
     group="one winner and nothing lost",
     sentence="Every commit that the server acknowledged is in all later versions of the table.",
+    asked=(
+        "8 clients append to one table at once, 25 times each: each loads the table, commits on what it loaded, "
+        "and goes on whatever the answer is. A last load must be built on every acknowledged snapshot."
+    ),
+    to_do=(
+        "Swap the metadata pointer by one atomic compare-and-set on the version that the commit was built on, and"
+        " answer 2xx only after it. Answer 409 if another commit came between."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

@@ -33,6 +33,14 @@ REQUIREMENT = Requirement(
     id="answer-equals-load",
     group="reads",
     sentence="The answer to a commit has the metadata and the location that a load has, and no location comes twice.",
+    asked=(
+        "5 commits, one after the other, each sets a property; after each one the table is loaded and compared "
+        "with the commit's answer."
+    ),
+    to_do=(
+        "Answer a commit with the very metadata that was written and its location, not with what the request "
+        "asked for. Write each version to a new file name, such as one with a UUID."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.5778",
     effect=Severity.CONFUSES,

@@ -45,6 +45,14 @@ REQUIREMENT = Requirement(
     id="auth-before-apply",
     group="statuses",
     sentence="A request with a token that is not valid is answered with 401, and nothing of it is done.",
+    asked=(
+        "A commit and a DROP with a token that no server gave; then the table is loaded with the right one. It "
+        "does not apply if the catalog's file has no login."
+    ),
+    to_do=(
+        "Check the token before anything of the request is done, in a filter before all endpoints, and answer 401"
+        " for one that is unknown or has ended."
+    ),
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.5528, l.5652",
     effect=Severity.LOSS,

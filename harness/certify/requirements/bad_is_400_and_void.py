@@ -37,6 +37,15 @@ REQUIREMENT = Requirement(
     id="bad-is-400-and-void",
     group="statuses",
     sentence="An unknown update or requirement is answered with 400, and nothing of its commit is applied.",
+    asked=(
+        "3 commits: one with a property and an update that does not exist (make-coffee), one with a requirement "
+        "that does not exist (assert-weather) and a property, one whose JSON is cut off. A load shows whether a "
+        "property was set."
+    ),
+    to_do=(
+        "Parse and check the whole commit before anything of it is applied. Map an unknown action, an unknown "
+        "type and bad JSON to 400, not to 500, and never skip what is not known."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1122, l.1559",
     effect=Severity.BREAKS,

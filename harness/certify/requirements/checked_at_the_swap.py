@@ -45,6 +45,15 @@ REQUIREMENT = Requirement(
     id="checked-at-the-swap",
     group="one winner and nothing lost",
     sentence="A requirement is checked again if another commit came between its check and the swap.",
+    asked=(
+        "icequake holds a commit of the server before its database and lets a rival through, three times: an "
+        "append on its base, a new column, a DROP with a new table of that name. Then it lets the held one "
+        "go. Only for servers that icequake runs."
+    ),
+    to_do=(
+        "Check the requirements on the version that the swap replaces: in one transaction with it, or swap only "
+        "on the version that was checked. If the swap lost, load, check once more, and answer 409."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1118",
     effect=Severity.LOSS,

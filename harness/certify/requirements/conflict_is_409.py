@@ -36,6 +36,14 @@ REQUIREMENT = Requirement(
     id="conflict-is-409",
     group="statuses",
     sentence="A commit whose requirement does not hold is answered with 409, each time.",
+    asked=(
+        "8 commits, each with one false requirement of another kind (UUID, branch, last column id, schema, last "
+        "partition id, spec, sort order, create). The same one is sent 5 times, one after the other."
+    ),
+    to_do=(
+        "Map the failure of every kind of requirement to 409 CommitFailedException, also where the server finds "
+        "it in an attempt of its own, and never to 400 or 500."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1162, l.1591",
     effect=Severity.BREAKS,

@@ -35,6 +35,11 @@ REQUIREMENT = Requirement(
     id="create-once",
     group="creation and transactions",
     sentence="Of several creations of one table or namespace one is made, and the others get 409.",
+    asked="25 rounds: 8 clients send the same creation of a table at once, and then the same creation of a namespace.",
+    to_do=(
+        "Let a unique key of the database, or a put-if-absent, decide who creates, and map its violation to 409, "
+        "not to 500. Do not look first and write later."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.610",
     effect=Severity.BREAKS,

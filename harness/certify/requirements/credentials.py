@@ -45,6 +45,11 @@ REQUIREMENT = Requirement(
     id="credentials",
     group="life of the server",
     sentence="Credentials for a table's files say when they end, and there are none after its DROP.",
+    asked="The credentials of a table are asked for; then the table is dropped, and they are asked for once more.",
+    to_do=(
+        "Send with each token when it ends (a key with expires-at in its name), so that clients fetch new ones in"
+        " time. Look up the table first: 404 if it is gone."
+    ),
     level=Level.CLIENTS,
     source="VendedCredentialsProvider: it asks again before they end",
     effect=Severity.BREAKS,

@@ -47,6 +47,14 @@ REQUIREMENT = Requirement(
     id="declared-is-served",
     group="statuses",
     sentence="The server serves each endpoint that it declares.",
+    asked=(
+        "Each endpoint that GET /v1/config declares is asked once, but those of DELETE, with an empty body and "
+        "names that fit. A 405, a 501, or a 404 without the error model means that it is not served."
+    ),
+    to_do=(
+        "Declare only what is routed: make the list of endpoints from the server's own routes. Answer with the "
+        "error model where the thing that is asked for is missing."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2306",
     effect=Severity.CONFUSES,

@@ -38,6 +38,14 @@ REQUIREMENT = Requirement(
     id="drop-ends-commits",
     group="namespaces and tables and views",
     sentence="After a DROP was acknowledged no commit is, and no table comes back.",
+    asked=(
+        "25 rounds, each with a new table: one client drops it and then commits to it, while 3 others "
+        "send it one same commit. Afterwards a load must find no table."
+    ),
+    to_do=(
+        "Let a commit update the table's entry that it read, in one transaction with the swap, and never insert "
+        "one. If the entry is gone, answer 404."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

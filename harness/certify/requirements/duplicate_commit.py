@@ -41,6 +41,14 @@ REQUIREMENT = Requirement(
     id="duplicate-commit",
     group="sent twice or late or lost",
     sentence="A commit that arrives twice is refused the second time, and nothing is changed or deleted.",
+    asked=(
+        "An append is sent, the table is loaded, the same append is sent again, and the table is loaded: its "
+        "snapshots must be the same as before."
+    ),
+    to_do=(
+        "Check assert-ref-snapshot-id on the metadata of that moment: a second arrival is a 409. Do not delete on"
+        " that way what the first one made: each attempt writes files with names of its own."
+    ),
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy: a client may send a request twice",
     effect=Severity.LOSS,

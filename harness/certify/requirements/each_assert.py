@@ -51,6 +51,14 @@ REQUIREMENT = Requirement(
     id="each-assert",
     group="requirements",
     sentence="Each kind of requirement passes if it is true; if it is false, the server answers 409 and changes nothing.",
+    asked=(
+        "Each of 7 kinds of requirements once true and once false, each with a property of its own, and a false "
+        "assert-create. A load shows which properties were set."
+    ),
+    to_do=(
+        "Check every kind of requirement that the specification has on the current metadata, all of them before "
+        "the first update is applied. A false one is 409; leave none out silently."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3685–3800",
     effect=Severity.LOSS,

@@ -35,6 +35,14 @@ REQUIREMENT = Requirement(
     id="error-body",
     group="statuses",
     sentence="Every answer that is an error has the error model as its body, and no other answer has one.",
+    asked=(
+        "5 requests that must fail (a missing table, a false requirement, cut-off JSON, a namespace that exists, "
+        "the DROP of a namespace with a table), and a load that must not."
+    ),
+    to_do=(
+        "Give every failure the body {error: {message, type, code}} with the code of the HTTP status, by one "
+        "handler for all exceptions, those of the framework too. No other answer has that key."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.5576",
     effect=Severity.CONFUSES,

@@ -44,6 +44,14 @@ REQUIREMENT = Requirement(
     id="etag-fresh",
     group="reads",
     sentence="A 304 is only answered while the table is the one of the ETag.",
+    asked=(
+        "A load gives an ETag. Three loads send it: at once, after a commit, and after a DROP with a new table of"
+        " that name. Only the first of them may get 304."
+    ),
+    to_do=(
+        "Make the ETag of what the answer shows, such as the location of the metadata file, and look that up in "
+        "the database at each load. A cache before the server must not answer 304 by itself."
+    ),
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.2189; RESTTableCache",
     effect=Severity.CONFUSES,

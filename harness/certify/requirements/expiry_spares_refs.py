@@ -41,6 +41,14 @@ REQUIREMENT = Requirement(
     id="expiry-spares-refs",
     group="metadata kept",
     sentence="An expiry does not take the snapshot of a branch or a tag, nor the current one.",
+    asked=(
+        "Two tables of 2 snapshots: one gets a tag on its old snapshot, main of the other is rolled back to it. "
+        "Then a commit without requirements removes that snapshot, and both are loaded."
+    ),
+    to_do=(
+        "Refuse (409) to remove a snapshot that a branch or tag is at when the commit is applied, or keep it. "
+        "TableMetadata.Builder removes the reference instead, so check before it builds."
+    ),
     level=Level.CLIENTS,
     source="TableMetadata.removeSnapshots drops references that dangle; UpdateRequirements asks nothing for it",
     effect=Severity.LOSS,

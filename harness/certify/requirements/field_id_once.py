@@ -50,6 +50,14 @@ REQUIREMENT = Requirement(
     id="field-id-once",
     group="requirements",
     sentence="Of several ADD COLUMN on one base one is made, and no two columns get one id.",
+    asked=(
+        "25 rounds: 8 clients add a column at once, each with the next column id, and with "
+        "assert-last-assigned-field-id of one load. Afterwards all schemas are compared."
+    ),
+    to_do=(
+        "Check assert-last-assigned-field-id at the swap, on the version that is replaced: one ADD COLUMN wins, "
+        "the others get 409."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3733",
     effect=Severity.LOSS,

@@ -34,6 +34,14 @@ REQUIREMENT = Requirement(
     id="first-commit-race",
     group="requirements",
     sentence="Of several first commits to an empty table, the server applies one.",
+    asked=(
+        "25 rounds, each with a new table: 8 clients append its first snapshot at once, and one more does so after "
+        "them; each requires that main does not exist. A load shows how many snapshots are there."
+    ),
+    to_do=(
+        "Check the requirement that a branch does not exist at the swap, too. The version without snapshots is "
+        "compared like any other."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3712",
     effect=Severity.LOSS,

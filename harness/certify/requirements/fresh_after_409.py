@@ -38,6 +38,14 @@ REQUIREMENT = Requirement(
     id="fresh-after-409",
     group="one winner and nothing lost",
     sentence="After a 409 a load shows the version that won.",
+    asked=(
+        "Two appends on one base, one after the other. The second must get 409, and a load right after it must "
+        "show the snapshot of the first."
+    ),
+    to_do=(
+        "Answer loads from the database that refused the commit, not from a cache or a replica that may be "
+        "behind. Remove the table from the cache at each conflict."
+    ),
     level=Level.CLIENTS,
     source="SnapshotProducer.refresh: the next try begins with what is loaded",
     effect=Severity.BREAKS,

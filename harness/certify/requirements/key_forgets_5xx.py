@@ -45,6 +45,15 @@ REQUIREMENT = Requirement(
     id="key-forgets-5xx",
     group="sent twice or late or lost",
     sentence="A request that was answered with 5xx is made when it comes again with its idempotency key.",
+    asked=(
+        "icequake lets the database refuse a commit with an Idempotency-Key once (SQLSTATE 53100, its disk is "
+        "full), and sends the same commit with its key again. Only for servers that icequake runs and that "
+        "advertise keys."
+    ),
+    to_do=(
+        "Store the answer of a key only if it is final (2xx or 4xx). After a 5xx set the key free, so that the "
+        "request is done when it comes once more."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2243",
     effect=Severity.BREAKS,

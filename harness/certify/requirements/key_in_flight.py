@@ -54,6 +54,15 @@ REQUIREMENT = Requirement(
     id="key-in-flight",
     group="sent twice or late or lost",
     sentence="A request that comes again with its key while the first is under way is made once and not refused.",
+    asked=(
+        "icequake holds an append with an Idempotency-Key before the database and sends it again with its key. "
+        "After an answer, or 2 seconds, it lets the first one go. Only for servers that icequake runs and that "
+        "advertise keys."
+    ),
+    to_do=(
+        "Note the key as under way before the work begins. Let the second request wait for the first one's "
+        "answer, or answer 429 or 5xx; another 4xx would say that nothing was made."
+    ),
     level=Level.CLIENTS,
     source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",
     effect=Severity.LOSS,

@@ -44,6 +44,14 @@ REQUIREMENT = Requirement(
     id="key-of-another-operation",
     group="sent twice or late or lost",
     sentence="A key that was used for another request never acknowledges what is not done.",
+    asked=(
+        "A commit with an Idempotency-Key; then, with that key, the DROP of its table and the creation of "
+        "another one. What gets 2xx must be done. Servers that ignore keys are asked, too."
+    ),
+    to_do=(
+        "Store with a key what it was used for (method, path, hash of the body). Refuse another request with that"
+        " key, or do it; never answer it with the stored answer."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2247",
     effect=Severity.LOSS,

@@ -48,6 +48,14 @@ REQUIREMENT = Requirement(
     id="key-replays",
     group="sent twice or late or lost",
     sentence="A request that is repeated with its idempotency key gets the same answer and has no second effect.",
+    asked=(
+        "An append, a commit that must be refused, and a DROP, each sent twice with an Idempotency-Key of its "
+        "own. The second answer must be of the same class (2xx, 4xx) as the first."
+    ),
+    to_do=(
+        "Store the final answer with its key in the transaction of the change. Answer the second request with it "
+        "and change nothing, as long as the lifetime of keys that the server advertises."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2235–2241",
     effect=Severity.LOSS,

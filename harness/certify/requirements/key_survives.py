@@ -51,6 +51,12 @@ REQUIREMENT = Requirement(
     id="key-survives",
     group="sent twice or late or lost",
     sentence="A key is known after a restart of the server, and to another server on its database.",
+    asked=(
+        "An append with an Idempotency-Key; the same request goes to a second server on its database, and again "
+        "to the first one after it was killed and started. Only for servers that icequake runs and that advertise"
+        " keys."
+    ),
+    to_do="Keep the keys in the database, in the transaction of the change, and not in the memory of one server.",
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.2248",
     effect=Severity.LOSS,

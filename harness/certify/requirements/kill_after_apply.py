@@ -51,6 +51,15 @@ REQUIREMENT = Requirement(
     id="kill-after-apply",
     group="life of the server",
     sentence="A server that was killed after its database's commit starts with what was made, and makes it once.",
+    asked=(
+        "icequake keeps the database's reply to an append from the server, kills the server, and starts it. Then "
+        "it loads the table, looks for its metadata file, and sends the append again. Only for servers that "
+        "icequake runs."
+    ),
+    to_do=(
+        "Write the metadata file before the swap. Delete it neither at the end nor at the start of a server, "
+        "unless the database says that the swap was not made."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

@@ -42,6 +42,14 @@ REQUIREMENT = Requirement(
     id="late-request",
     group="sent twice or late or lost",
     sentence="A commit that began before another one and arrives after it is refused.",
+    asked=(
+        "Two commits are begun, and their last byte is sent when the table has moved on: one after a rival's "
+        "append on its base, one after a DROP with a new table of that name."
+    ),
+    to_do=(
+        "Check requirements when a commit is applied, on the metadata of that moment, not of the moment at which "
+        "the request began. Both of these are then 409."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

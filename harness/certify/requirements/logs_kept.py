@@ -33,6 +33,14 @@ REQUIREMENT = Requirement(
     id="logs-kept",
     group="metadata kept",
     sentence="Both logs have each step, and sequence numbers only grow.",
+    asked=(
+        "10 appends, one after the other. A load must have these 10 in snapshot-log, at least 10 versions in "
+        "metadata-log, and growing sequence numbers."
+    ),
+    to_do=(
+        "Build each version from the whole of the one before. Shorten metadata-log only by "
+        "write.metadata.previous-versions-max (100 by default), and no log by a rule of the server's own."
+    ),
     level=Level.PROMISE,
     source="Table spec, metadata-log and snapshot-log",
     effect=Severity.LOSS,

@@ -35,6 +35,14 @@ REQUIREMENT = Requirement(
     id="loser-deletes-its-own",
     group="one winner and nothing lost",
     sentence="After a refusal every metadata file that a version names is there.",
+    asked=(
+        "25 rounds: 8 clients append on one base at once. Then each metadata file that an answer or the "
+        "metadata-log named is looked for in the store. Only for servers that icequake runs."
+    ),
+    to_do=(
+        "After a lost race delete only the metadata file that this attempt wrote. Name files by a UUID, so that "
+        "no two attempts share one."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

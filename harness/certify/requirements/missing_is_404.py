@@ -45,6 +45,14 @@ REQUIREMENT = Requirement(
     id="missing-is-404",
     group="statuses",
     sentence="What is missing is answered with 404 and the right type.",
+    asked=(
+        "7 requests for what is not there: load, commit, DROP and rename of a table; load, DROP and list of a "
+        "namespace."
+    ),
+    to_do=(
+        "Answer 404 with the type NoSuchTableException or NoSuchNamespaceException at every endpoint, also where "
+        "a commit or a rename finds that something is missing."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml, the 404 of each operation",
     effect=Severity.BREAKS,

@@ -38,6 +38,14 @@ REQUIREMENT = Requirement(
     id="namespace-drop-or-create",
     group="namespaces and tables and views",
     sentence="A namespace is dropped or gets a table, never both.",
+    asked=(
+        "Up to 100 rounds, each with a new namespace: one client drops it while another creates a table in it. It"
+        " ends after the first round in which both got 2xx."
+    ),
+    to_do=(
+        "Let the creation of a table lock or change the namespace's row, or let a foreign key do it, so that the "
+        "two cannot both be committed. The later one gets 404 or 409."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.422",
     effect=Severity.BREAKS,

@@ -34,6 +34,14 @@ REQUIREMENT = Requirement(
     id="namespace-props-merge",
     group="namespaces and tables and views",
     sentence="Updates of different properties of a namespace all stay.",
+    asked=(
+        "25 rounds: 8 clients set a property of their own on one namespace at once. A last load must have every "
+        "acknowledged one."
+    ),
+    to_do=(
+        "Store each property in a row of its own, or replace all of them by compare-and-set and try once more if "
+        "that lost. Do not read all, change one, and write all."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.477",
     effect=Severity.LOSS,

@@ -30,6 +30,14 @@ REQUIREMENT = Requirement(
     id="no-requirement-no-loss",
     group="one winner and nothing lost",
     sentence="Commits without requirements that set different properties all stay.",
+    asked=(
+        "25 rounds: 8 clients set a property of their own on one table at once, by commits without requirements. "
+        "A last load must have every acknowledged one."
+    ),
+    to_do=(
+        "A commit without requirements needs the compare-and-set, too. If the swap lost, load the new version and"
+        " apply the updates to that one, or answer 409."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

@@ -40,6 +40,14 @@ REQUIREMENT = Requirement(
     id="null-ref",
     group="requirements",
     sentence="The requirement that a branch or tag does not exist holds only if it does not.",
+    asked=(
+        "Commits that require that a branch, a tag or main does not exist: of the branch and the tag before and "
+        "after they are created, of main when it exists. A load shows what was applied."
+    ),
+    to_do=(
+        "Read assert-ref-snapshot-id with null, or without snapshot-id, as: this reference must not exist. It "
+        "does not mean that nothing is required."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3712",
     effect=Severity.LOSS,

@@ -35,6 +35,14 @@ REQUIREMENT = Requirement(
     id="one-winner-per-base",
     group="one winner and nothing lost",
     sentence="Of several commits on one base, the server applies at most one.",
+    asked=(
+        "25 rounds: 8 clients append on one base at once, and the winner's snapshot is the next base. It ends "
+        "after the first round that has not exactly one winner."
+    ),
+    to_do=(
+        "Make the swap one atomic step that names the version it replaces (UPDATE … WHERE metadata_location = …, "
+        "put-if-match), and count what it changed: nothing changed is a 409."
+    ),
     level=Level.PROMISE,
     source="rest-catalog-open-api.yaml l.1162",
     effect=Severity.LOSS,

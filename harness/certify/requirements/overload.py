@@ -37,6 +37,14 @@ REQUIREMENT = Requirement(
     id="overload",
     group="life of the server",
     sentence="With 64 clients each answer is 2xx, 409, 429 or 503, and each comes.",
+    asked=(
+        "64 clients at once, each sets a property of its own on one table 5 times. Every answer must come, and be"
+        " 2xx, 409, 429 or 503."
+    ),
+    to_do=(
+        "Bound how many requests are under way. Answer 429 or 503 to the others before they are begun, and so "
+        "also if no connection of a pool is free; do not answer 500, and let none wait for ever."
+    ),
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml, the 503 of each operation",
     effect=Severity.BREAKS,

@@ -58,6 +58,14 @@ REQUIREMENT = Requirement(
     id="pages-complete",
     group="reads",
     sentence="A list in pages has what is there all the time exactly once, while other tables come and go.",
+    asked=(
+        "40 tables are listed in pages of 7, and one table is dropped after each page. Every table that stays "
+        "must be listed once."
+    ),
+    to_do=(
+        "Let the token name the last table of the page, and go on behind that name (WHERE name > … ORDER BY "
+        "name). An offset shifts when a table is dropped. Send no token with the last page."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.2385–2388",
     effect=Severity.CONFUSES,

@@ -71,6 +71,15 @@ REQUIREMENT = Requirement(
     id="plans",
     group="life of the server",
     sentence="A plan has the files of its snapshot; of a snapshot or a plan that is not there there is none.",
+    asked=(
+        "icequake writes two snapshots with one and two files, asks for a plan of each, and again for the first "
+        "one's after its expiry, with at most 100 polls each; then for a plan id that was never given. Only for "
+        "servers that icequake runs."
+    ),
+    to_do=(
+        "Plan from the manifests of the very snapshot that is asked for. Answer 4xx, or the status failed, if the"
+        " snapshot is gone, and 404 to a plan id that was not given out."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.727, l.823",
     effect=Severity.LOSS,

@@ -32,6 +32,14 @@ REQUIREMENT = Requirement(
     id="progress",
     group="one winner and nothing lost",
     sentence="Half of the commits of eight writers end within four tries.",
+    asked=(
+        "8 clients append to one table at once: each loads and commits until a commit of its own is made, at most"
+        " 4 times. The answer is a number and cannot fail."
+    ),
+    to_do=(
+        "Nothing has to be mended. More writers get through if the server, after a lost swap, applies a commit to"
+        " the new version itself where its requirements still hold."
+    ),
     level=Level.INFO,
     source="nothing: it is a number",
     effect=Severity.CONFUSES,

@@ -36,6 +36,14 @@ REQUIREMENT = Requirement(
     id="purge-only-if-asked",
     group="namespaces and tables and views",
     sentence="A DROP without purge keeps the files: the table can be registered again.",
+    asked=(
+        "A table is dropped without purgeRequested; then its metadata file is registered under another name, and "
+        "that table is loaded."
+    ),
+    to_do=(
+        "Remove a table's files only if purgeRequested=true is in the request. Any other DROP removes the table's"
+        " entry alone."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1242",
     effect=Severity.LOSS,

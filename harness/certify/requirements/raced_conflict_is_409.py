@@ -30,6 +30,11 @@ REQUIREMENT = Requirement(
     id="raced-conflict-is-409",
     group="statuses",
     sentence="Also a commit that loses inside the server is answered with 409.",
+    asked="100 rounds: 8 clients append on one base at once. Every commit that is not made must get 409.",
+    to_do=(
+        "Map what a database says of a race that was lost (no row changed, a serialization failure, a violated "
+        "key, a lock that was not got) to 409 CommitFailedException, not to 500."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1162",
     effect=Severity.BREAKS,

@@ -46,6 +46,14 @@ REQUIREMENT = Requirement(
     id="read-your-commit",
     group="reads",
     sentence="After a commit was acknowledged, every load shows it or what came later.",
+    asked=(
+        "One client commits 100 times and loads after each commit, while 7 others load 100 times each. A load "
+        "after a commit must show it, and no reader may see an older version than before."
+    ),
+    to_do=(
+        "Answer loads from the database that commits go to. Where there is a cache or a replica, renew it before "
+        "the commit is acknowledged, on all servers."
+    ),
     level=Level.PROMISE,
     source="RESTTableOperations.reconcileOnSimpleUpdate",
     effect=Severity.CONFUSES,

@@ -30,6 +30,14 @@ REQUIREMENT = Requirement(
     id="refused-is-not-applied",
     group="one winner and nothing lost",
     sentence="Nothing that the server answered with 4xx is in the table later.",
+    asked=(
+        "25 rounds: 8 clients append on one base at once, and the table is loaded after each round. No load may "
+        "have the snapshot of a commit that got 4xx."
+    ),
+    to_do=(
+        "Answer 4xx only if the swap was certainly not made. If an attempt's outcome is not known, look whether "
+        "the pointer is at its file before another attempt is made or refused."
+    ),
     level=Level.CLIENTS,
     source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",
     effect=Severity.LOSS,

@@ -26,6 +26,14 @@ REQUIREMENT = Requirement(
     id="register-overwrite",
     group="namespaces and tables and views",
     sentence="A registration that overwrites, beside commits.",
+    asked=(
+        "A table gets a commit; then its metadata file of before that commit is registered over it with "
+        "overwrite, and it is loaded. The answer says what came of it and cannot fail."
+    ),
+    to_do=(
+        "Nothing has to be mended. Tell users that a registration with overwrite undoes every commit that was "
+        "made after that file."
+    ),
     level=Level.INFO,
     source="rest-catalog-open-api.yaml l.4148 says nothing",
     effect=Severity.LOSS,

@@ -42,6 +42,14 @@ REQUIREMENT = Requirement(
     id="register-spares-source",
     group="namespaces and tables and views",
     sentence="A registration that is refused leaves the table's metadata as it is.",
+    asked=(
+        "The metadata file of a table is registered under the table's own name, and in a namespace that does not "
+        "exist. Both must be refused; then the table is loaded and gets a commit."
+    ),
+    to_do=(
+        "Check name and namespace before anything is written. Let a refused registration delete no file: the "
+        "metadata file that it names belongs to a table."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

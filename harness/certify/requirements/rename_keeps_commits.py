@@ -73,6 +73,14 @@ REQUIREMENT = Requirement(
     id="rename-keeps-commits",
     group="namespaces and tables and views",
     sentence="A commit beside a rename is in the renamed table, or refused; of two renames to one name one is made.",
+    asked=(
+        "50 rounds with two new tables: both are renamed to one name at once, while each of them gets a commit. "
+        "Then all three names are loaded."
+    ),
+    to_do=(
+        "Change the name in the row that commits change, by one atomic update that finds it by the table's "
+        "identity. Let a unique key decide between two renames: one is made, the other is 409."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1482",
     effect=Severity.LOSS,

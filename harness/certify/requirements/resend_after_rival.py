@@ -42,6 +42,14 @@ REQUIREMENT = Requirement(
     id="resend-after-rival",
     group="sent twice or late or lost",
     sentence="A commit that arrives again after another one does not undo that one.",
+    asked=(
+        "An append, a rival's append on it, and then the first one again, unchanged. The rival's snapshot must "
+        "stay the current one."
+    ),
+    to_do=(
+        "Check assert-ref-snapshot-id on the metadata of that moment each time that a request arrives. That an "
+        "earlier copy of it was made allows nothing."
+    ),
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy",
     effect=Severity.LOSS,

@@ -31,6 +31,14 @@ REQUIREMENT = Requirement(
     id="resent-drop",
     group="sent twice or late or lost",
     sentence="A DROP that is sent again after the table was created again.",
+    asked=(
+        "A DROP, a new table of that name, and the same DROP again; both with one Idempotency-Key if the server "
+        "advertises keys. Without keys the answer says what came of it and cannot fail."
+    ),
+    to_do=(
+        "Honour Idempotency-Key for DROP, too. Without keys a server cannot know which table was meant, and its "
+        "documents must say that a client must not repeat a DROP."
+    ),
     level=Level.INFO,
     source="HTTPClient: DELETE is idempotent in HTTP, so a client may send it twice",
     effect=Severity.LOSS,

@@ -46,6 +46,14 @@ REQUIREMENT = Requirement(
     id="retryable-not-applied",
     group="statuses",
     sentence="A commit that is answered with 429, or 503 with Retry-After, was not made.",
+    asked=(
+        "64 commits at once, each sets a property of its own. Of a server that icequake runs also 4 appends, of "
+        "which it drops the database's reply or puts SQLSTATE 40003, 08006 or 57P01 in its place."
+    ),
+    to_do=(
+        "Answer 429, or 503 with Retry-After, only before the commit is begun. Once the swap was sent to the "
+        "database and its outcome is not known, answer 500, 502 or 504."
+    ),
     level=Level.CLIENTS,
     source="ExponentialHttpRequestRetryStrategy sends the same request again",
     effect=Severity.LOSS,

@@ -71,6 +71,14 @@ REQUIREMENT = Requirement(
     id="schema-and-data",
     group="metadata kept",
     sentence="An append beside an added column: both are there, in either order.",
+    asked=(
+        "Two tables: one gets an append and then a new column, the other a new column and then an append, each "
+        "made on the version before both. Both commits must be made, and be there."
+    ),
+    to_do=(
+        "Apply a commit's updates to the current metadata, not to the version that its client saw. An append then"
+        " takes no column away, and a new column no snapshot."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

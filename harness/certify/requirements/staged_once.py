@@ -71,6 +71,14 @@ REQUIREMENT = Requirement(
     id="staged-once",
     group="creation and transactions",
     sentence="A staged table is invisible until its first commit, and of two first commits one is made.",
+    asked=(
+        "The same table is staged twice (stage-create) and loaded; then both stagings are committed with "
+        "assert-create, one after the other, and it is loaded once more."
+    ),
+    to_do=(
+        "Enter nothing into the catalog for a staged table. Create it at its first commit, by a put-if-absent, "
+        "and answer 409 to a second one."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.575, l.1133",
     effect=Severity.LOSS,

@@ -34,6 +34,14 @@ REQUIREMENT = Requirement(
     id="stale-sequence-is-409",
     group="statuses",
     sentence="A commit with a sequence number that the table has passed is a conflict.",
+    asked=(
+        "A table of 2 snapshots; then a commit makes a branch with a new snapshot on the first, whose sequence "
+        "number, 1, the table has passed."
+    ),
+    to_do=(
+        "Refuse a snapshot whose sequence number is not above last-sequence-number with 409 (Iceberg throws "
+        "RetryableValidationException), so that its client makes the commit anew. 400 or 500 would end it."
+    ),
     level=Level.CLIENTS,
     source="RetryableValidationException; SnapshotProducer",
     effect=Severity.BREAKS,

@@ -59,6 +59,15 @@ REQUIREMENT = Requirement(
     id="two-instances",
     group="one winner and nothing lost",
     sentence="Through two servers on one database there is one winner, nothing is lost, and both show it.",
+    asked=(
+        "icequake starts a second server on the database. 25 rounds: 8 clients append on one base at once, 4 of "
+        "them through each server, and both load the table. It ends after the first round that has not one "
+        "winner. Only for servers that icequake runs."
+    ),
+    to_do=(
+        "Let the database decide the swap, not a lock in the memory of one server, and let no cache of a server "
+        "outlive the commit of another one."
+    ),
     level=Level.PROMISE,
     source="what a catalog is for",
     effect=Severity.LOSS,

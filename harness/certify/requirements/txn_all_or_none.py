@@ -79,6 +79,14 @@ REQUIREMENT = Requirement(
     id="txn-all-or-none",
     group="creation and transactions",
     sentence="If one change of a transaction fails, none is applied.",
+    asked=(
+        "3 transactions over 3 tables; in each, one change has a false requirement. Where icequake runs the "
+        "server, it also holds a transaction before the database while a rival moves the second of its tables."
+    ),
+    to_do=(
+        "Check all requirements and swap all pointers in one transaction of the database. If one of them lost, "
+        "roll back all and answer 409. Do not commit one table after the other."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
     effect=Severity.LOSS,

@@ -41,6 +41,14 @@ REQUIREMENT = Requirement(
     id="txn-not-fractured",
     group="creation and transactions",
     sentence="Who loads one table of a transaction new sees the next one new, too.",
+    asked=(
+        "One client commits 100 transactions over two tables, while another one loads the first and then the "
+        "second table, 100 times."
+    ),
+    to_do=(
+        "Make a transaction visible at one moment: swap all pointers in one transaction of the database, and "
+        "renew the caches of all its tables before one of them shows the new version."
+    ),
     level=Level.SHOULD,
     source="iceberg#10617: the specification claims no isolation",
     effect=Severity.CONFUSES,

@@ -27,6 +27,14 @@ REQUIREMENT = Requirement(
     id="txn-one-table",
     group="creation and transactions",
     sentence="A transaction over one table that was acknowledged is made.",
+    asked=(
+        "25 rounds: 8 clients at once, each loads the table and appends to it by a transaction over this table "
+        "alone. A last load must be built on each acknowledged snapshot."
+    ),
+    to_do=(
+        "Treat a transaction over one table like a commit: check its requirements on the version that the swap "
+        "replaces, and answer 409 if another commit came first."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
     effect=Severity.LOSS,

@@ -37,6 +37,14 @@ REQUIREMENT = Requirement(
     id="txn-read-only-member",
     group="creation and transactions",
     sentence="A table that a transaction only reads is checked, too.",
+    asked=(
+        "One transaction over two tables: of the first only a requirement, which is false, and of the second a "
+        "property. The second must not be changed."
+    ),
+    to_do=(
+        "Check the requirements of each table of a transaction, also of those without updates, in the database's "
+        "transaction that swaps the others."
+    ),
     level=Level.SHOULD,
     source="rest-catalog-open-api.yaml l.1554",
     effect=Severity.LOSS,

@@ -39,6 +39,11 @@ REQUIREMENT = Requirement(
     id="txn-same-table-twice",
     group="creation and transactions",
     sentence="A transaction that names a table twice is refused, or both changes are made.",
+    asked="One transaction with two changes of one table; each sets a property of its own.",
+    to_do=(
+        "Refuse a transaction that names a table twice (400), or apply both changes, one after the other, to one "
+        "new version. Do not keep the last one alone."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1547",
     effect=Severity.LOSS,

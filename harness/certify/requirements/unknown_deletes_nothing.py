@@ -21,6 +21,15 @@ REQUIREMENT = Requirement(
     id="unknown-deletes-nothing",
     group="statuses",
     sentence="After a commit whose outcome the server cannot know, the table's metadata file is there.",
+    asked=(
+        "4 appends, each to a table of its own: icequake drops the database's reply to the commit, or puts "
+        "SQLSTATE 40003, 08006 or 57P01 in its place. Then the table is loaded and its metadata file looked for. "
+        "Only for servers that icequake runs."
+    ),
+    to_do=(
+        "Delete a new metadata file only if the database says that the swap was not made. If that is not known, "
+        "keep the file, and answer 500, 502 or 504."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1171",
     effect=Severity.LOSS,

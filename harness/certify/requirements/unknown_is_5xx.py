@@ -40,6 +40,15 @@ REQUIREMENT = Requirement(
     id="unknown-is-5xx",
     group="statuses",
     sentence="A commit whose outcome the server cannot know is answered with 500, 502 or 504.",
+    asked=(
+        "4 appends, each to a table of its own: icequake drops the database's reply to the commit, or puts "
+        "SQLSTATE 40003, 08006 or 57P01 in its place. Then the table is loaded and its metadata file looked for. "
+        "Only for servers that icequake runs."
+    ),
+    to_do=(
+        "Take a lost connection, and SQLSTATE 08…, 40003 and 57P01, in answer to a COMMIT as an unknown outcome: "
+        "look whether the pointer moved, or answer 500, 502 or 504. Never 409, nor 503 with Retry-After."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1171",
     effect=Severity.LOSS,

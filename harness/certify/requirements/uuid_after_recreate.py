@@ -34,6 +34,11 @@ REQUIREMENT = Requirement(
     id="uuid-after-recreate",
     group="requirements",
     sentence="After a table was dropped and created again, a commit for the old one is a conflict.",
+    asked=(
+        "A table is dropped, a new one of its name is created, and then a commit arrives that requires the UUID "
+        "of the old one."
+    ),
+    to_do="Give each created table a new UUID, and check assert-table-uuid on the metadata that the swap replaces.",
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.3696",
     effect=Severity.LOSS,

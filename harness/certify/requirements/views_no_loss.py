@@ -69,6 +69,14 @@ REQUIREMENT = Requirement(
     id="views-no-loss",
     group="namespaces and tables and views",
     sentence="Two replacements of a view are both listed, or one is refused; a name is a table or a view.",
+    asked=(
+        "A view is created and replaced by two commits, one after the other, both made on its first version. It "
+        "is loaded, and a table of its name is created."
+    ),
+    to_do=(
+        "Swap a view's metadata by compare-and-set, and give each version that is added the next free id; list "
+        "all that version.history.num-entries keeps. Tables and views share one set of names."
+    ),
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1833, l.610",
     effect=Severity.LOSS,

@@ -26,7 +26,7 @@ from harness.certify.certify import asked_once, concluded, read
 from harness.certify.exchanges import Exchanges
 from harness.certify.kit import SetUpError
 from harness.certify.requirement import Judgement, failed, keeps_acknowledged, passed
-from harness.certify.requirements import GROUPS, document, requirements
+from harness.certify.requirements import GROUPS, document, how, requirements
 from harness.cli.app import app
 from harness.cli.crash import Crash
 from harness.cli.failures import BAD_INPUT, explain
@@ -340,6 +340,17 @@ def test_list_and_explain_ask_nothing() -> None:
     assert len(out.splitlines()) == len(GROUPS) + len(requirements())
     code, out = typed("--explain", "null-ref")
     assert code == 0 and "l.3712" in out and "loses data" in out
+    (null_ref,) = (r for r in requirements() if r.id == "null-ref")
+    assert null_ref.asked in " ".join(out.split()) and null_ref.to_do in " ".join(out.split())
+
+
+def test_a_failure_is_shown_with_how_it_was_asked_and_what_to_do() -> None:
+    (requirement,) = (r for r in requirements() if r.id == "null-ref")
+    for tries, more in ((1, ""), (3, " All of this 3 times.")):
+        failure = replace(answer(Level.MUST, Severity.LOSS, Conclusion.FAIL), id=requirement.id, tries=tries)
+        text = repr(page.of(Certificate({"c": ""}, [requirement.question], [failure], "", "", "")).sections[1])
+        assert repr(("how it was asked", requirement.asked + more)) in text
+        assert repr(("what to do", requirement.to_do)) in text
 
 
 @pytest.mark.parametrize(
@@ -435,6 +446,7 @@ def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
 def test_the_document_lists_every_requirement() -> None:
     text = (ROOT / "docs" / "certify.md").read_text()
     assert f"begin -->\n\n{document()}\n<!-- requirements: end" in text, "python -m harness.certify.requirements"
+    assert f"begin -->\n\n{how()}\n<!-- how: end" in text, "python -m harness.certify.requirements --how"
     assert f"begin -->\n\n{mutants.document()}\n<!-- mutants: end" in text, "python -m tests.harness.certify.mutants"
     assert f"`13 of {ALL} asked`" in text and f"Of the {ALL} requirements 27 are asked" in text.replace("\n", " ")
     assert f"and {len(mutants.MUTANTS)} that break one each" in text

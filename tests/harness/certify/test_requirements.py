@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from checkers.certificate import Absent, Conclusion
+from harness.certify import kit as kit_module
 from harness.certify.certify import asked_once
-from harness.certify.kit import ServerDescription
+from harness.certify.kit import Kit, ServerDescription
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from tests.support.restcatalog import Catalog, Json, Refused, Reply, described
@@ -53,3 +57,34 @@ def test_what_is_newer_than_declarations_is_not_expected_of_a_server_that_declar
     with described(Silent()) as server, pytest.raises(NotApplicable) as why:
         asked_once(requirement, server, ROUNDS)
     assert why.value.why is Absent.UNDECLARED
+
+
+@pytest.mark.parametrize("requirement", BY_NAME)
+def test_each_says_how_it_is_asked_and_what_to_do(requirement: Requirement) -> None:
+    for text in (requirement.asked, requirement.to_do):
+        assert 20 < len(text) <= 300 and text.endswith(".") and "  " not in text and text.isprintable(), text
+    ours = "Only for servers that icequake runs" in requirement.asked
+    assert not (ours and requirement.any_catalog)
+
+
+OVER_AND_OVER = re.compile(r"\b(again|twice|same)\b")
+ROUNDS_SAID, CLIENTS_SAID = re.compile(r"(\d+) rounds"), re.compile(r"(\d+) clients")
+
+
+@pytest.mark.parametrize("requirement", BY_NAME)
+def test_what_is_said_of_rounds_and_of_what_is_sent_again_is_so(
+    requirement: Requirement, reference: tuple[Catalog, ServerDescription]
+) -> None:
+    """Two requests are the same if method, address and body are; a load asks for nothing, so it is not counted."""
+    with Kit(reference[1], requirement.id, rounds=ROUNDS) as kit:
+        requirement.ask(kit)
+    sent = [e for e in kit.seen.exchanges if e.method not in ("GET", "HEAD")]
+    alike = Counter((e.method, e.path, json.dumps(e.sent, sort_keys=True)) for e in sent)
+    said = OVER_AND_OVER.search(requirement.asked)
+    assert (max(alike.values()) > 1) == (said is not None), (said, alike.most_common(1))
+    if (rounds := ROUNDS_SAID.search(requirement.asked)) is None:
+        return
+    labels = Counter(e.label for e in kit.seen.exchanges if re.search(r":\d+\Z", e.label))
+    assert len({label.rpartition(":")[2] for label in labels}) == int(rounds[1]) * ROUNDS // kit_module.ROUNDS
+    if (clients := CLIENTS_SAID.search(requirement.asked)) is not None:
+        assert max(labels.values()) == int(clients[1]) + ("one more does" in requirement.asked), labels
