@@ -28,7 +28,7 @@ from harness.run.recorded import workload_of
 from nemesis.faults.lengths import WRITTEN
 from reports.drawing.words import plural
 from reports.reproduction.exportable import export_line, form_of
-from reports.reproduction.issue import issue
+from reports.reproduction.issue import issue, seen_of
 from reports.reproduction.runissue import run_issue
 from reports.reproduction.script import script
 from reports.run import stored
@@ -116,9 +116,9 @@ def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str],
 
 
 def _seen(folder: RunFolder) -> dict[str, str]:
-    """Name of an anomaly → the first explanation of it in a run's results; empty without them."""
-    anomalies = [a for v in mappings(_results(folder).get("checkers")) for a in mappings(v.get("anomalies"))]
-    return {str(a["name"]): str(a["explanation"]) for a in reversed(anomalies) if {"name", "explanation"} <= a.keys()}
+    """Name of an anomaly → what was seen of the first one in a run's results; empty without them."""
+    verdicts = map(Verdict.from_json, mappings(_results(folder).get("checkers")))
+    return seen_of(a for v in verdicts for a in v.anomalies)
 
 
 def _results(folder: RunFolder) -> dict[str, Any]:

@@ -63,10 +63,12 @@ def _workloads(_: Path) -> Iterator[Row]:
 
 def _scenarios(_: Path) -> Iterator[Row]:
     from harness.run.resolve import read_scenario
+    from reports.drawing import words
     from workloads.file import scenario
 
     for found in map(read_scenario, scenario.paths([])):
-        yield found.scenario, found.description
+        thread = words.link_label(found.link) if words.is_thread(found.link) else ""
+        yield found.scenario, thread, found.description
 
 
 def _models(_: Path) -> Iterator[Row]:
@@ -212,7 +214,7 @@ def _run_row(folder: Any) -> tuple[str, str, str]:
 
 LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
     "workloads": (("workload", "what it does"), _workloads),
-    "scenarios": (("scenario", "what it shows"), _scenarios),
+    "scenarios": (("scenario", "discussed at", "what it shows"), _scenarios),
     "models": (("model", "what it asks", "what it must find"), _models),
     "operations": (("operation", "what it does", "its options"), _operations),
     "engines": (("engine", "", "what it is", "it reaches", "its operations"), _engines),

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from checkers.names import Meaning, meaning
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
+from checkers.names import Harm, Meaning, meaning
+from checkers.verdict import Anomaly
 from compose.install.releases import Release
+from reports.drawing import words
 from reports.reproduction.expected import afterwards, ids_said
-from reports.reproduction.exportable import why_not
+from reports.reproduction.exportable import NESSIE, why_not
 from reports.reproduction.script import OWN_JAR, headline, own_build, pinned, release_for, statements_of, tables_of
+from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
+from workloads.tables import DELTA
 
+NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
+"""The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
+NESSIE_TRACKER = "https://github.com/projectnessie/nessie/issues"
 _NTH = {2: "second", 3: "third"}
 
 
@@ -31,16 +40,47 @@ def issue(
         typed: what `icequake export` makes the script of: the scenario's file or a run's folder; None: the scenario's name.
         seen: name of an anomaly → what was seen of it in a run.
     """
-    release = release_for(scenario, versions)
+    release, seen = release_for(scenario, versions), seen or scenario.seen
     versions = versions or {"iceberg": release.iceberg, "spark": release.spark}
     parts = [f"# {headline(scenario)}", scenario.description, "## Versions", _versions(scenario, versions)]
-    parts += ["## Affected", f"{_affected(scenario)}. See {scenario.link}"]
+    parts += ["## Affected", f"{_affected(scenario)}. {_where(scenario)}"]
     parts += ["## Steps", "\n".join(_steps(scenario))]
     parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario, seen))]
     remedy = scenario.remedy or " ".join(dict.fromkeys(m.remedy for _, m in _meanings(scenario)))
     parts += ["## Work-around", remedy] if remedy else []
     parts += ["## Reproduction", _reproduction(scenario, release, own_build(versions), typed or scenario.scenario)]
     return "\n\n".join(parts) + "\n"
+
+
+def seen_of(anomalies: Iterable[Anomaly]) -> dict[str, str]:
+    """Name of an anomaly → what was seen of the first one: its explanation, and all snapshots and files that it names."""
+    found: dict[str, str] = {}
+    for a in anomalies:
+        places = [f"snapshot {n}" for n in a.snapshots] + [f"file {path}" for path in a.files]
+        where = [p for p in places if p.partition(" ")[2] not in a.explanation]
+        found.setdefault(a.name, a.explanation + (f" It is about {', '.join(where)}." if where else ""))
+    return found
+
+
+def tracker(scenario: Scenario) -> str:
+    """Where the defect is reported: the tracker of the project of its thread, else of the engine beside Spark, else of the catalog's server."""
+    if thread := re.match(r"https://github\.com/[^/]+/[^/]+/(?=issues|pull)", scenario.link):
+        return f"{thread[0]}issues"
+    guests = {ENGINES[e].tracker for e in scenario.by_writer if e != SPARK}
+    if len(guests) == 1:
+        return guests.pop()
+    if any(t.format == DELTA for t in scenario.tables):
+        return "https://github.com/delta-io/delta/issues"
+    return NESSIE_TRACKER if scenario.catalog.startswith(NESSIE) else Engine.tracker
+
+
+def _where(scenario: Scenario) -> str:
+    """Where it is discussed, if anywhere, and where it is reported."""
+    place = tracker(scenario)
+    if words.is_thread(scenario.link):
+        return f"See {scenario.link}"
+    about = "" if scenario.link in (place, NOWHERE) else f"See {scenario.link}. "
+    return f"{about}The tracker of this code: {place} (look there for an older report first)"
 
 
 def _affected(scenario: Scenario) -> str:
@@ -98,8 +138,20 @@ def _moments(when: Mapping[str, str]) -> str:
 
 def _expected(scenario: Scenario) -> str:
     legal = afterwards(scenario)
+    broken = [f"`{name}`: {rule.promise} ({rule.link or rule.section})." for name, rule in _rules(scenario)]
+    if broken:
+        return "\n".join(f"* {line}" for line in (*broken, *([_rows_expected(legal)] if legal else ())))
     if not legal:
         return "The acknowledged operations take effect, the refused ones do not, and the table and its metadata agree."
+    return _rows_expected(legal)
+
+
+def _rules(scenario: Scenario) -> list[tuple[str, SpecRule]]:
+    """The rules of the specification that its anomalies break; those about files that are gone say nothing of numbers."""
+    return [(n, SPEC_RULES[n]) for n, m in _meanings(scenario) if n in SPEC_RULES and m.harm is not Harm.UNREADABLE]
+
+
+def _rows_expected(legal: Mapping[str, list[list[int]]]) -> str:
     expectations = [f"`{t}` has the ids {' or '.join(map(ids_said, found))}" for t, found in legal.items()]
     return f"{'; '.join(expectations)}: what the acknowledged operations leave, one after the other in any order."
 

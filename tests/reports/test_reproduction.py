@@ -18,6 +18,7 @@ from checkers.evidence.journal import Journal
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
 from checkers.nights.finds import FILE, FINDS, Find
+from checkers.verdict import Anomaly
 from harness.cli.exported import export_command, reproduction
 from harness.cli.options import BadArgument
 from harness.run.judged import judge_run
@@ -25,7 +26,7 @@ from harness.run.recorded import workload_of
 from reports.proofs import story
 from reports.reproduction.expected import afterwards
 from reports.reproduction.exportable import why_not
-from reports.reproduction.issue import issue
+from reports.reproduction.issue import NOWHERE, issue, seen_of
 from reports.reproduction.script import NotExportable, release_for, script
 from reports.reproduction.table import table
 from tests.harness.experiments.shrink.failedrun import failed_run
@@ -338,3 +339,34 @@ def test_a_fixed_defect_needs_no_remedy() -> None:
     assert "This version has the fix, which came with 1.10.2" in told
     assert "Remedy" not in told and "no longer there" not in told
     assert "Remedy: Upgrade" in "\n".join(story(scenario, Proof(scenario.scenario, "reproduced")))
+
+
+def test_an_issue_of_metadata_has_the_rule_the_numbers_the_snapshot_and_the_file() -> None:
+    small = SCENARIOS["duckdb-summary-count"]
+    said = "the summary of snapshot 7 does not match what the snapshot did: removed-delete-files is 0, its manifests have 1."
+    seen = seen_of([Anomaly("summary-count", "metadata", "t", said, snapshots=(7, 8), files=("s3://b/v.puffin",))])
+    for text in (issue(small, seen=seen), issue(small.model_copy(update={"seen": seen}))):
+        expected = text.partition("## Expected")[2].partition("## Actual")[0]
+        assert "`summary-count`: the summary's metrics are the numbers of files and records" in expected
+        assert "https://iceberg.apache.org/spec/#optional-snapshot-summary-fields" in expected
+        actual = text.partition("## Actual")[2]
+        assert said in " ".join(actual.split()) and "It is about snapshot 8, file s3://b/v.puffin." in actual
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "where"),
+    [
+        ("duckdb-summary-count", "", "See https://github.com/duckdb/duckdb-iceberg/issues/1121"),
+        ("duckdb-summary-count", NOWHERE, "The tracker of this code: https://github.com/duckdb/duckdb-iceberg/issues"),
+        ("duckdb-merge-row-ids", "", "The tracker of this code: https://github.com/duckdb/duckdb-iceberg/issues"),
+        ("pyiceberg-upsert-race", NOWHERE, "The tracker of this code: https://github.com/apache/iceberg-python/issues"),
+        ("delta-rs-lost-reply", NOWHERE, "The tracker of this code: https://github.com/delta-io/delta-rs/issues"),
+        ("nessie-first-commit", NOWHERE, "The tracker of this code: https://github.com/projectnessie/nessie/issues"),
+        ("undelete", NOWHERE, "The tracker of this code: https://github.com/apache/iceberg/issues"),
+    ],
+)
+def test_an_issue_names_the_tracker_of_the_code_that_it_is_about(name: str, link: str, where: str) -> None:
+    scenario = SCENARIOS[name]
+    affected = issue(scenario.model_copy(update={"link": link or scenario.link})).partition("## Affected")[2]
+    affected = affected.partition("## Steps")[0]
+    assert where in affected and NOWHERE not in affected

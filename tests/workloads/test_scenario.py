@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def test_every_scenario_has_a_headline_that_can_follow_a_colon() -> None:
         assert not s.remedy or s.remedy.endswith("."), s.scenario
         if s.fixed is not None and s.anomalies:
             assert s.fixed in s.remedy, f"{s.scenario}: the release without the defect is a remedy"
+
+
+@pytest.mark.parametrize("path", sorted(scenario.LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
+def test_what_a_scenario_says_is_understood_without_knowing_another(path: Path) -> None:
+    """Its sentences go into the text for a tracker, whose readers do not know the library."""
+    told, others = scenario.load(path), [p.stem for p in scenario.LIBRARY.glob("*.yaml") if p.stem != path.stem]
+    text = " ".join((told.headline, told.description, told.affected, told.remedy, told.state or ""))
+    named = [name for name in others if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+    assert not named, f"say what {', '.join(named)} does in place of its name"
+    assert not re.search(r"\bcontrol\b|^As |^The (operations|sequence) of ", told.description, re.I)
 
 
 def test_without_a_headline_a_scenario_shows_the_first_sentence_of_its_description() -> None:

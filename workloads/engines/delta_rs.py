@@ -152,6 +152,7 @@ class DeltaRs(Guest):
 
     name = "delta-rs"
     title = "delta-rs"
+    tracker = "https://github.com/delta-io/delta-rs/issues"
     software: ClassVar[Mapping[str, str]] = {"deltalake": "deltalake"}
     properties = frozenset({RELEASE_PROPERTY})
     needs = "delta-rs"

@@ -196,6 +196,7 @@ class DuckDB(Guest):
 
     name = "duckdb"
     title = "DuckDB"
+    tracker = "https://github.com/duckdb/duckdb-iceberg/issues"
     software: ClassVar[Mapping[str, str]] = {"DuckDB": "duckdb", "iceberg extension": "duckdb-iceberg"}
     properties = frozenset({SET, *(f"{ATTACH}{option}" for option in ATTACH_OPTIONS)})
     needs = "duckdb"

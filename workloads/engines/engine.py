@@ -184,6 +184,8 @@ class Engine:
     """As in ``writers:`` of a workload file."""
     title: ClassVar[str]
     """As in sentences."""
+    tracker: ClassVar[str] = "https://github.com/apache/iceberg/issues"
+    """Where a defect of its code is reported."""
     properties: ClassVar[frozenset[str]] = frozenset()
     """Catalog properties that begin with its name, if only these mean something; one that ends with a dot is how any begins."""
     software: ClassVar[Mapping[str, str]] = {}

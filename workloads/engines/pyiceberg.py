@@ -151,6 +151,7 @@ class PyIceberg(Guest):
 
     name = "pyiceberg"
     title = "PyIceberg"
+    tracker = "https://github.com/apache/iceberg-python/issues"
     software: ClassVar[Mapping[str, str]] = {"PyIceberg": "pyiceberg"}
     packages = ("pyiceberg",)
     marks = True

@@ -142,6 +142,7 @@ class Scenario(_Model):
         repeat: how often each writer does its operations, one after the other, each time with other ids (:mod:`workloads.file.repeated`):
             for a defect that shows rarely. It is reproduced if its anomalies show at all; how an operation ends does not matter.
         showed: how often it showed when the file was written, in words.
+        seen: name of an anomaly → what was seen of it when the file was written.
     """
 
     scenario: Annotated[str, Field(pattern=NAME)]
@@ -168,6 +169,7 @@ class Scenario(_Model):
     cluster: Cluster = QUICK.cluster
     repeat: Annotated[int, Field(ge=1, le=MOST_REPEATED)] = 1
     showed: str = ""
+    seen: dict[str, str] = {}
 
     @property
     def writers(self) -> int:

@@ -43,14 +43,15 @@ from harness.run.hidden import revealed
 from harness.run.recorded import recording_of
 from harness.run.settings import Watcher
 from reports.drawing.words import plural
+from reports.reproduction.issue import NOWHERE, seen_of
 from reports.shrunk import ShrinkStep, Size
+from workloads.engines.engine import Engine
+from workloads.engines.engines import ENGINES
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import RecordedOperation, Recording
 from workloads.file.scenario import ExpectedEnd, Scenario
 from workloads.operations.kinds import KINDS
 
-NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
-"""The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
 NOT_AGAIN = "no part of the run showed it again when it was replayed"
 TOO_SHORT = "the time ended before anything smaller showed it"
 
@@ -242,8 +243,9 @@ class Shrink:
             ops = stand_in(self.run)
         release = self.run.versions.get("iceberg", "unknown")
         affected = f"seen with Iceberg {release}; other versions were not tried"
-        link = self.run.found[0].documented or NOWHERE
-        self.rare = search(ops, self.run.recording, self.run.name, link, affected, self._trials, self._watcher)
+        self.rare = search(
+            ops, self.run.recording, self.run.name, self._undiscussed(), affected, self._trials, self._watcher
+        )
         return self.rare is not None
 
     def _repeated(self, found: Rare) -> tuple[Recording | None, bool | None, RecordedScenario]:
@@ -380,13 +382,21 @@ class Shrink:
             allow=(),
             final=final_rows(evidence),
             ends=ends_of(evidence, r),
+            seen=seen_of(found),
         )
 
     def _link(self, stories: Stories) -> str:
         """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
         known = [k for found in (self.run.results.told, stories) for k in found.known]
         fitting = [k.link for k in known if self.run.name in k.anomalies]
-        return next(iter(fitting), None) or self.run.found[0].documented or NOWHERE
+        return next(iter(fitting), None) or self._undiscussed()
+
+    def _undiscussed(self) -> str:
+        """The link of an anomaly that nobody is known to have discussed: as the checker says, or where defects of its engine are reported."""
+        first = self.run.found[0]
+        writer = next((int(op[1:].split("-")[0]) for op in first.ops), 0)
+        engine = ENGINES[self.run.recording.workload.engines[writer]]
+        return first.documented or (NOWHERE if engine.tracker == Engine.tracker else engine.tracker)
 
 
 NOT_TRIED = Tries()

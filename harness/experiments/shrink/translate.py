@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -59,6 +59,7 @@ class About:
     final: Mapping[str, Any]
     ends: Mapping[str, ExpectedEnd]
     description: str = ""
+    seen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def translate(r: Recording, about: About) -> Translation:
             "allow": about.allow,
             "final": about.final,
             "op_timeout": r.workload.op_timeout,
+            "seen": dict(about.seen),
         }
     )
     return Translation(scenario, names, tuple(dict.fromkeys(inexact)))

@@ -347,6 +347,14 @@ def test_a_table_in_a_log_is_not_cut() -> None:
     assert len(description) > 80 and description in done.stdout
 
 
+def test_the_list_of_scenarios_has_the_thread_of_each() -> None:
+    done = icequake("list", "scenarios", env=environment(COLUMNS="80"))
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    assert lines["scenario"][1:3] == ["discussed", "at"]
+    assert lines["undelete"][1] == "iceberg#10720" and lines["duckdb-summary-count"][1] == "duckdb-iceberg#1121"
+    assert lines["zorder-delete"][1] == "A", "a link that is no thread is left out"
+
+
 def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
     done = inside("check", tmp_path, cwd=tmp_path)
     assert done.returncode == 254 and "not the folder of a run" in last_line(done.stderr)
