@@ -66,7 +66,7 @@ def _checked_unit(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def _written(value: float, info: SerializationInfo) -> float | str:
+def _written(value: float, info: SerializationInfo) -> int | float | str:
     """The same way back: with a unit in what a person reads."""
     written = isinstance(info.context, dict) and info.context.get(WRITTEN) and value is not None
     return f"{f'{value:.6f}'.rstrip('0').rstrip('.')}s" if written else value
