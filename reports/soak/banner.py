@@ -92,13 +92,14 @@ def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list
         TableColumn("who did it", mark="wrap whole"),
     ]
     tables = len({t for k in found for _, h in k.runs for t in h.tables}) > 1  # one name says nothing
+    known = any(k.link is not None for k in found)
     columns += [
         TableColumn("where: workload on catalog, faults", mark="wrap whole"),
         *([TableColumn("table", mark="wrap")] if tables else []),
-        TableColumn("discussed at", mark="wrap"),
+        *([TableColumn("discussed at", mark="wrap")] if known else []),
         TableColumn("in runs", right=True),
     ]
-    rows = [_kind(night, k, n, tables=tables) for n, k in enumerate(found[:TOLD_KINDS], 1)]
+    rows = [_kind(night, k, n, tables=tables, known=known) for n, k in enumerate(found[:TOLD_KINDS], 1)]
     unlisted = len(found) - TOLD_KINDS
     more = [Text([f"and {words.plural(unlisted, 'more kind')}, below"], "note")] if unlisted > 0 else []
     together = lostkinds.runs_of(found)
@@ -117,14 +118,14 @@ def answer(night: Night, found: Sequence[FailureKind], program: Program) -> list
     return [Table(columns, rows), *more, order, Text(explained, "note"), *_to_do(night, found, program)]
 
 
-def _kind(night: Night, k: FailureKind, n: int, *, tables: bool) -> TableRow:
-    """``tables``: whether it names its tables."""
+def _kind(night: Night, k: FailureKind, n: int, *, tables: bool, known: bool) -> TableRow:
+    """``tables``: whether it names its tables; ``known``: and where it is discussed."""
     where = dict.fromkeys(places.of(night, line.cell) for line, _ in k.runs)
     names = words.shorten(", ".join(dict.fromkeys(t for _, h in k.runs for t in h.tables)), 120)
-    known = "nowhere yet" if k.link is None else outside(words.link_label(k.link), words.safe(k.link))
+    discussed = "nowhere yet" if k.link is None else outside(words.link_label(k.link), words.safe(k.link))
     what = link(lostkinds.losses(k.harmed), f"#{lostkinds.anchor(n)}")
     facts = [what, k.first.by or k.first.who or "nobody knows who", words.shorten("; ".join(where), 200)]
-    facts += [names, known] if tables else [known]
+    facts += [*([names] if tables else []), *([discussed] if known else [])]
     return TableRow([joined((f"{n}. ", badge(CLASSES[k.showed], k.showed))), *facts, words.grouped(len(k.runs))])
 
 
@@ -153,13 +154,14 @@ def _steps(night: Night, found: Sequence[FailureKind], n: int, program: Program)
     now = lostkinds.do_now(night, steps, 1, card)
     if not steps:
         now = lostkinds.same_table(found, k)
-    commands = lostkinds.commands(night, k, program)[:1] if k.showed == "new" else []
-    then = [joined((" Then type ", tag("code", command), f": it {does}.")) for does, command in commands]
+    commands = lostkinds.commands(night, k, program) if k.showed == "new" else []
+    report = [tag("li", joined((tag("code", command), f" {does}"))) for does, command in commands]
     rows = [
         (asked_as(k.first.name), lostkinds.stated(k)),
         ("provoked by", lostkinds.provoked(k)),
-        ("do now", joined((now, *then))),
+        ("do now", now),
         ("avoid it", with_code(k.first.remedy or lostkinds.NO_REMEDY)),
+        ("report it", tag("ul", joined(report)) if report else ""),
         ("known", lostkinds.known_words(k)),
     ]
     return [(name, text) for name, text in rows if text]

@@ -293,6 +293,8 @@ def test_the_answer_lists_each_kind_with_its_card_the_new_ones_first(tmp_path: P
         ],
     ], "the name of the only table says nothing"
     assert f'href="{KNOWN_LINK}"' in str(table.rows[1].cells[4])
+    new = next(b for b in page.of(a_night(tmp_path, TOLD), AGAIN).told if isinstance(b, Table))
+    assert plain_rows(new) == [[*plain[0][:4], "1"]], "what is new is discussed nowhere"
     assert ['href="#kind-1"' in str(row.cells[1]) for row in table.rows] == [True, False]
 
 
@@ -337,7 +339,8 @@ def test_what_to_do_now_is_apart_from_what_avoids_it_and_names_the_one_who_did_i
         page.of(a_night(tmp_path, TOLD), AGAIN)
     )
     assert said["do now"].startswith("Run w0-1 again: its statement is on the run&#39;s card.")
-    assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" in said["do now"]
+    assert 'href="runs/1/report.html#anomaly-2"' in said["do now"] and "shrink" not in said["do now"]
+    assert re.findall(r"<code>/opt/icequake (\w+)", said["report it"]) == ["shrink", "export"]
     assert said["avoid it"] == "Use a catalog that looks first."
 
 
@@ -507,8 +510,8 @@ def test_a_new_anomaly_without_a_scenario_has_its_reason_and_the_issue_of_the_ru
         assert said in shown and typed in shown, shown
     last = "".join(part for part in terminal(made) if isinstance(part, str))
     assert said in " ".join(last.split()) and typed in " ".join(last.split()), last
-    (again,) = (row[1] for b in made.told if isinstance(b, Pairs) for row in b.rows if row[0] == "do now")
-    assert typed in again
+    (report,) = (row[1] for b in made.told if isinstance(b, Pairs) for row in b.rows if row[0] == "report it")
+    assert re.findall(r"<code>/opt/icequake (\w+)", report) == ["export", "shrink"] and typed in report
 
 
 def test_a_table_that_nobody_can_read_and_one_that_can_be_read_are_two_kinds_with_one_harm_each(tmp_path: Path) -> None:
