@@ -25,6 +25,11 @@ from harness.run.bench import Bench
 from harness.run.settings import Watcher
 from nemesis.wires.errorpage import readable
 
+LOOKS_AT_LOCKS = {"lock-check-max-wait-time": "0.1", "lock-check-retries": "140"}
+"""Of PyIceberg's client of Hive: it waits for a lock as long as by default, 14 s, and looks each 100 ms, not after 2, 4 and 8 s.
+
+By default eight clients of one table would take an hour.
+"""
 NO_SPARK = "local[1]"
 """The master of a stack whose writers are never started: nothing of Spark runs."""
 HEADER = "header."
@@ -98,9 +103,15 @@ def serving(name: str, logs: Path, watcher: Watcher) -> Iterator[ServerDescripti
         yield server
 
 
+def client_properties(given: Mapping[str, object]) -> dict[str, str]:
+    """PyIceberg's properties as they are used; what is given counts."""
+    locks = LOOKS_AT_LOCKS if given.get("type") == "hive" else {}
+    return {**locks, **{k: str(v) for k, v in given.items()}}
+
+
 def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
     """The server that PyIceberg's properties name; OAuth2 credentials are changed for a token. Raises SetUpError."""
-    values = {k: str(v) for k, v in given.items()}
+    values = client_properties(given)
     if values.get("type") in SPOKEN or "py-catalog-impl" in values:
         server = LibraryServer(values.get("uri", ""), properties=values)
         try:

@@ -16,7 +16,7 @@ from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.library import LibraryServer
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
-from harness.certify.servers import of_properties, preflight, serving
+from harness.certify.servers import client_properties, of_properties, preflight, serving
 from tests.support.runs import Silent
 
 BY_ID = {r.id: r for r in requirements()}
@@ -123,3 +123,11 @@ def reason(requirement: Requirement, server: ServerDescription) -> Absent | None
 )
 def test_what_it_cannot_be_asked_has_a_reason(id: str, why: Absent, tmp_path: Path) -> None:
     assert reason(BY_ID[id], sql(tmp_path)) is why
+
+
+def test_a_lock_of_hive_is_looked_at_soon_and_waited_for_as_long_as_by_default() -> None:
+    found = client_properties({"type": "hive", "uri": "thrift://h:1"})
+    waits = float(found["lock-check-max-wait-time"])
+    assert waits <= 0.1 and waits * int(found["lock-check-retries"]) == pytest.approx(2 + 4 + 8)
+    assert client_properties({"type": "hive", "lock-check-retries": 4})["lock-check-retries"] == "4"
+    assert client_properties({"type": "sql"}) == {"type": "sql"}
