@@ -74,8 +74,9 @@ def banner(night: Night) -> Banner:
     if few:
         named = [f"{places.of(night, c)} ({words.plural(night.operations(c), 'operation')})" for c in few[:TOLD_FEW]]
         more = [f"and {words.plural(len(few) - TOLD_FEW, 'more combination')}"] if len(few) > TOLD_FEW else []
-        parts.append(f"Next to nothing was tested of {'; '.join((*named, *more))}.")
-    if few and len(few) == len(judged):
+        said = "Too little" if night.too_few else "Next to nothing"
+        parts.append(f"{said} was tested of {'; '.join((*named, *more))}.")
+    if few and len(few) == len(judged) and not night.too_few:
         headline += ", and next to nothing was tested"
     if status != "invalid" and lostkinds.is_grave(found):
         status = "harmed"

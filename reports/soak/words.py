@@ -111,7 +111,7 @@ def counted(night: Night) -> str:
     ran = sum(1 for cell in night.cells if any(x.counts for x in night.by_cell.get(cell, ())))
     took = words.duration(1000 * night.used)
     cells = words.plural(len(night.cells), "combination")
-    share = f"all {cells}" if ran == len(night.cells) > 1 else f"{ran} of {cells}"
+    share = f"{'all ' * (ran > 1)}{cells}" if ran == len(night.cells) > 0 else f"{ran} of {cells}"
     return f"{words.plural(len(night.runs), 'run')} of {share} in {took}"
 
 

@@ -142,6 +142,9 @@ def test_a_night_in_which_a_combination_made_too_few_operations_is_not_green_but
     assert made.banner.headline == (
         "Could not judge: 1 of 2 combinations made fewer than 100 operations, and nothing new was found"
     )
+    assert made.banner.sentence == (
+        "3 runs of all 2 combinations in 60 s. Too little was tested of quick on jdbc, lost-acks (99 operations)."
+    )
     said = (
         "Each combination must have made 100 operations (at_least): quick on jdbc, lost-acks had 99. "
         "Give a longer --for, or more --runs."
