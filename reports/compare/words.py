@@ -229,7 +229,8 @@ def _extent(c: Comparison, spec: Mapping[str, Any], every: Sequence[Measures]) -
     writers, tables = spec.get("writers", 4), spec.get("tables")
     count = len(tables) if isinstance(tables, list) else 0
     return (
-        f"Rare events: each contender ran {words.plural(len(c.seeds), 'seed')} of {words.duration(1000 * seconds[len(seconds) // 2])} with "
+        f"Rare events: each contender ran {words.plural(len(c.seeds), 'time')}, each time with another seed and for "
+        f"{words.duration(1000 * seconds[len(seconds) // 2])}, with "
         f"{words.plural(int(writers), 'writer')} on {words.plural(count, 'table')}; rarer events may still exist."
     )
 

@@ -468,7 +468,7 @@ def test_one_run_each_separates_nothing() -> None:
 def test_what_was_not_tested_follows_from_what_ran() -> None:
     text = " ".join(words.untested(told()))
     for part in (
-        "3 seeds of 60 s",
+        "each contender ran 3 times, each time with another seed and for 60 s, with",
         "rest: these faults were active but struck nothing: stale of load.",
         "rest: never killed, stopped or restarted: rest, minio.",
         "jdbc: never killed, stopped or restarted: minio.",
