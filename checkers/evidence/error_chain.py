@@ -11,6 +11,9 @@ from checkers.evidence.history import ErrorChain
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 _URI = re.compile(r"\b(?:s3a?|file|hdfs|https?)://?[^\s,\])}'\"]+")
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d[\d.]*\b")
+_NAMED = re.compile(r'(?<=")[^"\s]{1,80}(?=")')
+_TWICE = re.compile(r"^([A-Z][\w ]*: )\1+")
+"""DuckDB begins some messages twice: ``Binder Error: Binder Error: ``."""
 _MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
 
 _SPARK, _ABORTED = "org.apache.spark.SparkException", "Job aborted"
@@ -35,9 +38,9 @@ def short_class(name: str) -> str:
 
 
 def message_pattern(message: str) -> str:
-    """A message with ids, numbers, paths and lists replaced by ``…``, its first line only: equal for equal causes."""
-    line = next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000]
-    for pattern in (_UUID, _URI, _MANY, _NUMBER):
+    """A message with ids, numbers, paths, lists and quoted names replaced by ``…``, its first line only: equal for equal causes."""
+    line = _TWICE.sub(r"\1", next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000])
+    for pattern in (_UUID, _URI, _MANY, _NAMED, _NUMBER):
         line = pattern.sub("…", line)
     line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # lists of any length become one …
     return line if len(line) <= 200 else f"{line[:199]}…"

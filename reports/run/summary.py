@@ -101,8 +101,9 @@ class _Terminal:
 
 def _shapes(shapes: Sequence[stories_view.ShapeView], to: _Terminal) -> list[str]:
     out: list[str] = []
-    for shape in shapes[:MOST_SHAPES]:
-        out += ["", *_shape(shape, to)]
+    told: dict[tuple[str, str], int] = {}
+    for n, shape in enumerate(shapes[:MOST_SHAPES], 1):
+        out += ["", *_shape(shape, n if len(shapes) > 1 else None, told, to)]
     if len(shapes) > MOST_SHAPES:
         out += ["", f"  and {words.plural(len(shapes) - MOST_SHAPES, 'more kind')} of such events"]
     return out
@@ -192,21 +193,31 @@ def _struck(faults: Sequence[bands.FaultTally]) -> str:
     return text
 
 
-def _shape(shape: stories_view.ShapeView, to: _Terminal) -> list[str]:
-    """The first story of a shape, and where others like it are."""
+def _shape(
+    shape: stories_view.ShapeView, number: int | None, told: dict[tuple[str, str], int], to: _Terminal
+) -> list[str]:
+    """The first story of a shape, and where others like it are.
+
+    Args:
+        number: which of several it is.
+        told: what to do, by label and text → the number of the shape that said it first: it is said once.
+    """
     first, *rest = (*shape.told, *shape.more)
     s = first.story
+    lead = "" if number is None else f"{number}. "
     said = "".join(f", {part}" for part in (f"on {s.table}" if s.table else "", first.mark) if part)
-    out = [f"  {to.paint(line.strip(), 'bold')}" for line in to.wrap(words.shorten(s.headline, 300), "  ")]
+    out = [f"  {to.paint(line.strip(), 'bold')}" for line in to.wrap(f"{lead}{words.shorten(s.headline, 300)}", "  ")]
     out += to.wrap(f"{s.consequence} By {first.who}{f', which {s.how}' if s.how else ''}{said}.", "    ")
     out += [line for text in first.struck for line in to.wrap(text, "    ")]
     for step in first.lines if len(first.lines) > 1 else ():
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
-        lead = "" if step.name == UNREADABLE_STEP else f"{words.shorten(step.name, 60)}{times}: "
-        out += to.wrap(lead + words.shorten(step.text, 600), "    ")
-    out += to.wrap(f"do now: {s.repair.replace('`', '')}", "    ") if s.repair else []
-    out += to.wrap(f"avoid it: {s.remedy.replace('`', '')}", "    ") if s.remedy else []
-    out += to.wrap(f"until then: {s.meanwhile}", "    ") if s.meanwhile else []
+        name = "" if step.name == UNREADABLE_STEP else f"{words.shorten(step.name, 60)}{times}: "
+        out += to.wrap(name + words.shorten(step.text, 600), "    ")
+    for label, text in (("do now", s.repair), ("avoid it", s.remedy), ("until then", s.meanwhile)):
+        if text:
+            before = told.setdefault((label, text), number or 1)
+            said_here = text.replace("`", "") if before == (number or 1) else f"as for {before}"
+            out += to.wrap(f"{label}: {said_here}", "    ")
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:
         tables = dict.fromkeys(v.story.table for v in rest if v.story.table)

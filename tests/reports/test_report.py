@@ -652,6 +652,8 @@ def test_few_operations_are_all_drawn() -> None:
         ("table 0a1b2c3d-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone", "table ffffffff-0a1b-2c3d-4e5f-0a1b2c3d4e5f gone"),
         ("true: [s3://b/a.parquet]", "true: [s3://b/a.parquet, s3://b/b.parquet]"),
         ("first line\nsecond", "first line\nanother"),
+        ('Table "v2_cow" has no column "extra_6"', 'Table "v3_mor" has no column "extra_5"'),
+        ("Binder Error: Binder Error: no column", "Binder Error: no column"),
     ],
 )
 def test_messages_of_one_family_are_grouped(a: str, b: str) -> None:

@@ -260,6 +260,25 @@ def test_the_terminal_says_what_to_do_now_and_how_to_avoid_it(tmp_path: Path) ->
     assert text.index("    do now: Run y again.") < text.index("    avoid it: Set x.")
 
 
+def test_the_terminal_says_once_what_is_the_same_for_several_kinds(tmp_path: Path) -> None:
+    story = replace(STORY, repairs=(RepairStep("Run `y` again."),), remedy="Set `x`.")
+    other = replace(story, name="lost-commit", headline="Another")
+    last = replace(story, name="undelete", headline="A third", remedy="Set `z`.")
+    lines = terminal(run(tmp_path, said(GONE, FALSE, valid=False, told=Stories((), (story, other, last))))).splitlines()
+    told = [x for x in lines if re.match(r"  \d\. |    (do now|avoid it):", x)]
+    assert told == [
+        f"  1. {STORY.headline}",
+        "    do now: Run y again.",
+        "    avoid it: Set x.",
+        "  2. Another",
+        "    do now: as for 1",
+        "    avoid it: as for 1",
+        "  3. A third",
+        "    do now: as for 1",
+        "    avoid it: Set z.",
+    ]
+
+
 def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:
     end = UnreadableTable("accounts", 9_040_000_000, "s3://b/accounts/metadata/a.avro", "w1-2", 1)
     story = tell(Evidence(History({}, ()), {}, {}), [], None, (end,)).stories
