@@ -162,16 +162,19 @@ def _checker(name: str) -> Iterator[str]:
 
 def _catalog(name: str) -> Iterator[str]:
     from compose.catalogs.registry import CATALOGS
+    from harness.cli.software import catalog_facts
 
     if name in CATALOGS:
-        yield from _entry(f"{name}: a catalog", CATALOGS[name].summary, [("a commit", CATALOGS[name].promise)])
+        facts = [("a commit", CATALOGS[name].promise), *catalog_facts(CATALOGS[name], _library())]
+        yield from _entry(f"{name}: a catalog", CATALOGS[name].summary, facts)
 
 
 def _engine(name: str) -> Iterator[str]:
+    from harness.cli.software import engine_facts
     from workloads.engines.engines import ENGINES
 
     if name in ENGINES:
-        yield from _entry(f"{name}: an engine", _first(ENGINES[name]), [])
+        yield from _entry(f"{name}: an engine", _first(ENGINES[name]), engine_facts(ENGINES[name], _library()))
 
 
 _OUTCOMES = {
@@ -293,6 +296,11 @@ _LISTS = (
     "discussed at",
     "defined in",
     "more words",
+    "known defect",
+    "any REST catalog",
+    "version here",
+    "it promises",
+    "it reaches",
 )
 """Facts that are names; the others are sentences."""
 

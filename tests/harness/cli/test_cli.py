@@ -22,6 +22,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.formats.iceberg.model import search
 from checkers.judge.proof import Proof
 from checkers.selftest import recorded
+from compose.catalogs.registry import CATALOGS
 from compose.external.external import External
 from harness import __version__
 from harness.cli import names, options, services
@@ -34,6 +35,7 @@ from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
 from nemesis.faults.registry import VERBS
 from tests.support.runs import ROOT, environment, icequake, inside
+from workloads.engines.engines import ENGINES
 from workloads.file import modelled, scenario, workload
 from workloads.file.changes import Changes
 from workloads.operations.kinds import BUILT_IN, KINDS
@@ -437,7 +439,34 @@ def test_lists(what: str, tmp_path: Path) -> None:
         ("snapshot-isolation", ["an isolation level", "Each transaction reads one snapshot", "forbids", "implies"]),
         ("linearizable", ["a level of single operations", "a checker"]),
         ("rest", ["a catalog", "a commit"]),
-        ("duckdb", ["an engine"]),
+        (
+            "duckdb",
+            [
+                "duckdb: an engine",
+                "it promises       serializable",
+                "it reaches        rest, nessie, polaris",
+                "duckdb-summary-count: a snapshot's summary counts delete files that are gone",
+                "(duckdb-iceberg#1121,",
+                " prove duckdb-502-unreadable duckdb-delete-other-vector duckdb-merge-row-ids",
+                "run quick --writers spark=1,duckdb=1",
+                "docs/engines/duckdb.md",
+            ],
+        ),
+        (
+            "spark",
+            [
+                "version here      Spark ",
+                "it promises       what the table's properties",
+                "undelete, upgrade-mor-delete",
+            ],
+        ),
+        ("pyiceberg", ["version here      PyIceberg ", "iceberg-python#3270"]),
+        (
+            "nessie",
+            ["nessie-column-insert: ", "any REST catalog", "run quick --catalog nessie", "docs/catalogs/nessie.md"],
+        ),
+        ("rest", ["rest-lost-transaction: ", "rest-half-transaction: "]),
+        ("hive", ["known defect      none in the library of scenarios"]),
         ("undelete", ["an anomaly", "a scenario", "icequake prove undelete\n"]),
         ("delta-lost-commit", ["a scenario", "its anomalies"]),
         ("known", ["a word of icequake", "docs/glossary.md"]),
@@ -454,6 +483,14 @@ def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_p
     done = inside("explain", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [s for s in says if s not in done.stdout] == []
+
+
+def test_every_engine_and_catalog_has_a_page_and_a_command_that_runs_it() -> None:
+    for name in (*ENGINES, *CATALOGS):
+        lines = [line for book in names._BOOKS for line in book(name)]
+        page = next(line.split()[-1] for line in lines if line.startswith("  more words") and "glossary" not in line)
+        assert (ROOT / page).is_file(), f"{name}: {page}"
+        assert any(line.startswith("  run it") and " run quick" in line for line in lines), name
 
 
 def test_every_explanation_is_whole_sentences_and_names_that_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
