@@ -159,12 +159,16 @@ class Kit:
 
     def __exit__(self, *_: object) -> None:
         for namespace in self._namespaces:
-            for kind in ("tables", "views"):
-                listed = self._quiet("clean", "GET", f"{rest.namespace_path(namespace)}/{kind}")
-                for identifier in (listed.body or {}).get("identifiers", []) if listed.ok else ():
-                    path = f"{rest.namespace_path(namespace)}/{kind}/{identifier['name']}"
-                    self._quiet("clean", "DELETE", path, query={"purgeRequested": "true"} if kind == "tables" else None)
-            self._quiet("clean", "DELETE", rest.namespace_path(namespace))
+            with contextlib.suppress(NotApplicable):  # a catalog that cannot remove what it made
+                self._clean(namespace)
+
+    def _clean(self, namespace: str) -> None:
+        for kind in ("tables", "views"):
+            listed = self._quiet("clean", "GET", f"{rest.namespace_path(namespace)}/{kind}")
+            for identifier in (listed.body or {}).get("identifiers", []) if listed.ok else ():
+                path = f"{rest.namespace_path(namespace)}/{kind}/{identifier['name']}"
+                self._quiet("clean", "DELETE", path, query={"purgeRequested": "true"} if kind == "tables" else None)
+        self._quiet("clean", "DELETE", rest.namespace_path(namespace))
 
     # --- what is there --------------------------------------------------------------------------------------------------
 

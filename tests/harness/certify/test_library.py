@@ -49,6 +49,13 @@ class Acknowledges(SqlCatalog):
         return super().commit_table(table, requirements, updates)
 
 
+class CommitsNothing(SqlCatalog):
+    """As PyIceberg's catalog of DynamoDB."""
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        raise NotImplementedError
+
+
 def sql(tmp_path: Path, **more: str) -> ServerDescription:
     given = {"uri": f"sqlite:///{tmp_path / 'c.sqlite'}", "warehouse": f"file://{tmp_path / 'files'}"}
     return of_properties({**given, **(more or {"type": "sql"})}, "mine")
@@ -131,3 +138,9 @@ def test_a_lock_of_hive_is_looked_at_soon_and_waited_for_as_long_as_by_default()
     assert waits <= 0.1 and waits * int(found["lock-check-retries"]) == pytest.approx(2 + 4 + 8)
     assert client_properties({"type": "hive", "lock-check-retries": 4})["lock-check-retries"] == "4"
     assert client_properties({"type": "sql"}) == {"type": "sql"}
+
+
+@pytest.mark.parametrize("id", ["one-winner-per-base", "first-commit-race", "null-ref", "drop-ends-commits"])
+def test_what_pyiceberg_cannot_do_does_not_apply(id: str, tmp_path: Path) -> None:
+    server = sql(tmp_path, **{"py-catalog-impl": f"{CommitsNothing.__module__}.CommitsNothing"})
+    assert reason(BY_ID[id], server) is Absent.NO_OPERATION
