@@ -45,6 +45,7 @@ from checkers.evidence.history import FORMAT, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
+from workloads.file import filekinds
 from workloads.file.opened import whole
 
 _LOGGED = re.compile(
@@ -252,6 +253,8 @@ def _load(path: Path, lines: list[int] | None) -> History:
         raise HistoryError(f"{path}:{content.count(10, 0, e.start) + 1}: {_not_text(path, content, e.start)}") from None
     first = text.lstrip()
     if first.startswith("{") and re.match(r'\{\s*"', first):
+        if filekinds.of_records(text) not in (None, filekinds.HISTORY):
+            raise HistoryError(filekinds.refused(path, "a history"))
         if (many := _several_lines(first)) is not None:
             raise HistoryError(f"{path}:1: {many}")
         if _is_own(first):
@@ -272,6 +275,8 @@ def _load(path: Path, lines: list[int] | None) -> History:
         return from_edn(text, str(path), lines=lines)
     if any(_LOGGED.match(line.rstrip()) for line in text.split("\n")):
         return from_log(text, str(path), lines)
+    if (other := filekinds.refused(path, "a history")) is not None:
+        raise HistoryError(other)
     line = text.count("\n", 0, len(text) - len(first)) + 1
     raise HistoryError(
         f"{path}:{line}:1: not EDN, JSON or a log: found {shown(first.partition(chr(10))[0])}; expected events such as "

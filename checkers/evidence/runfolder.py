@@ -23,7 +23,7 @@ import yaml
 from pydantic import ValidationError
 
 from checkers.evidence.plan import Plan, wrong_key
-from workloads.file import own_kinds, plainyaml
+from workloads.file import filekinds, own_kinds, plainyaml
 from workloads.file.opened import DEPTH, document, opened, too_deep
 from workloads.operations.kinds import KindError
 
@@ -365,6 +365,8 @@ def find(path: Path) -> RunFolder:
             ),
             None,
         )
+        if path.is_file() and (other := filekinds.refused(path, "the folder of a run")) is not None:
+            raise StoreError(other)
         more = "" if below is None else f"; it has runs in it: name one, such as {below}"
         raise StoreError(f"{path}: not the folder of a run (no plan.yaml, no history.jsonl){more}")
     return RunFolder(folder.resolve())

@@ -84,6 +84,10 @@ class Source:
         return tuple(str(jar.resolve()) for jar in found)
 
 
+_OF_A_CATALOG = ("type", "uri", "catalog-impl", "warehouse")
+"""Properties that people write on top of the file, as other tools have them; ``warehouse`` means something there, too, and comes last."""
+
+
 def load(
     path: Path,
     model: type[Model],
@@ -106,6 +110,12 @@ def load(
     known = os.environ if environment is None else environment
 
     def prepared(data: Any, lines: Lines) -> Any:
+        own = next((key for key in _OF_A_CATALOG if key in data), None)
+        if own is not None and "spark" in model.model_fields.keys() - data.keys():
+            raise FileError(
+                f"{path}:{lines[(own,)]}: {own} is a property of the catalog and belongs below spark: (did you mean "
+                f"spark: {{type: rest, uri: …}}?); see {example}"
+            )
         return _filled(data, (), source, known)
 
     def others(data: Any) -> list[Problem]:

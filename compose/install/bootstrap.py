@@ -65,6 +65,13 @@ def cache_home() -> Path:
     return Path(xdg if xdg else "~/.cache").expanduser() / "icequake"
 
 
+def unusable(home: Path, error: OSError) -> str:
+    """Why the cache cannot be used, which variable names it, and what to do."""
+    where = "" if error.filename in (None, str(home)) else f" at {error.filename}"
+    set_by = next((f" (set by {name})" for name in ("ICEQUAKE_HOME", "XDG_CACHE_HOME") if os.environ.get(name)), "")
+    return f"the cache {home}{set_by} cannot be used: {error.strerror}{where}; set ICEQUAKE_HOME to a folder that can be written"
+
+
 def venv_path(home: Path, lock: bytes) -> Path:
     """The venv for these pins under this interpreter; both determine its name."""
     key = hashlib.sha256(lock)
@@ -250,8 +257,11 @@ def main(arguments: list[str]) -> int:
     runs = arguments[0] == "setup" or arguments[:2] == ["icequake", "run"]
     try:
         python = ensure(cache_home(), begin_first_minio if runs else None)
-    except (BootstrapError, OSError) as error:
+    except BootstrapError as error:
         say(str(error))
+        return 255
+    except OSError as error:
+        say(unusable(cache_home(), error))
         return 255
     except KeyboardInterrupt:
         say("interrupted; run the same command again to continue")

@@ -117,7 +117,8 @@ def java() -> Iterator[Examined]:
         yield Examined("jdk", "missing", str(error).split("; get one")[0], jdk.remedy())
         return
     if _runs([str(kit.java), "-version"]):
-        yield Examined("jdk", "ok", f"{kit.major} in {kit.home}")
+        other = jdk.ignored(kit)
+        yield Examined("jdk", "ok", f"{kit.major} in {kit.home}" + (f" ({other})" if other else ""))
     else:
         yield Examined("jdk", "wrong", f"{kit.java} does not run", jdk.remedy(kit.major))
 

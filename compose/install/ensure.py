@@ -41,6 +41,8 @@ def ensure(*, confs: Sequence[str] = CONFS, progress: Progress | None = None) ->
     confs = (*dict.fromkeys((*confs, "rest")),)  # the server is compiled against its jars
     place = home()
     kit = jdk.pick()
+    if (other := jdk.ignored(kit)) is not None:
+        print(f"icequake: warning: {other}", file=sys.stderr)
     locked = jars.read_lock()
     needed = jars.of(confs, locked)
     paths = {conf: class_path(conf, locked, place) for conf in confs}

@@ -46,8 +46,22 @@ def pick(versions: Iterable[int] = SPARK, *, purpose: str = "Spark 4.1") -> Jdk:
         if jdk.major in wanted:
             return jdk
     instead = ", ".join(f"{jdk.major} in {jdk.home}" for jdk in found)
+    given = os.environ.get("JAVA_HOME")
+    absent = given and not any(jdk.home == Path(given).resolve() for jdk in found)
+    none = f" (JAVA_HOME={given} has no bin/javac, so it is no JDK)" if absent else ""
     needs = f"{purpose} needs a JDK {' or '.join(map(str, wanted))}"
-    raise SetupError(f"{needs}, found {f'only {instead}' if instead else 'none'}; get one: {remedy(wanted[0])}")
+    raise SetupError(f"{needs}, found {f'only {instead}' if instead else 'none'}{none}; get one: {remedy(wanted[0])}")
+
+
+def ignored(used: Jdk) -> str | None:
+    """That ``$JAVA_HOME`` is not what is used, and why, in a sentence; None: it is, or is not set."""
+    given = os.environ.get("JAVA_HOME")
+    if not given or Path(given).resolve() == used.home:
+        return None
+    home = Path(given)
+    major = _major(home) if os.access(home / "bin" / "javac", os.X_OK) else None
+    why = "has no bin/javac, so it is no JDK" if major is None else f"is a JDK {major}"
+    return f"JAVA_HOME={given} {why} and is not used; in its place: JDK {used.major} in {used.home}"
 
 
 def installed() -> Iterator[Jdk]:

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from compose.install import bootstrap, jars, own_jar
@@ -102,9 +103,17 @@ def find(iceberg: str | None) -> Release:
 
 
 def _meant(iceberg: str, known: Sequence[str]) -> str:
-    """The newest release of a series (``1.10``), or one that is written alike."""
+    """The newest release of a series (``1.10``), or the nearest one of a number; of another word the one that is written alike."""
     series = next((r for r in known if r.startswith(f"{iceberg}.")), None)
+    if series is None and re.fullmatch(r"\d+(\.\d+)*", iceberg):
+        series = min(known, key=lambda r: _distance(iceberg, r))
     return suggest(iceberg, known) if series is None else f" (did you mean {series}?)"
+
+
+def _distance(one: str, other: str) -> tuple[int, ...]:
+    """How far two releases are from each other, by the first number in which they differ."""
+    pairs = zip_longest(map(int, one.split(".")), map(int, other.split(".")), fillvalue=0)
+    return tuple(abs(a - b) for a, b in pairs)
 
 
 def of_jar(jar: own_jar.RuntimeJar) -> Release:

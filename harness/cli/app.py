@@ -10,6 +10,7 @@ import contextlib
 import re
 import resource
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -150,8 +151,18 @@ def _main() -> int:
             if text.startswith("Usage:"):  # no command: the message is the help
                 typer.echo(e.format_message())  # type: ignore[attr-defined]
                 return BAD_INPUT
-            return report_failure(f"{text}; see `{_help()}`", BAD_INPUT)
+            return report_failure(f"{text}{_other_use(text)}; see `{_help()}`", BAD_INPUT)
         return explain(e if isinstance(e, Crash) else Crash(e), _help())
+
+
+def _other_use(message: str) -> str:
+    """What the files are that the command does not take, and which command does; empty if nobody knows."""
+    from workloads.file.filekinds import what
+
+    extra = re.match(r"Got unexpected extra arguments? ?\(?s?\)? \((.*)\)", message)
+    words = extra[1].split() if extra is not None else ()
+    found = next(((word, use) for word in words if (use := what(Path(word))) is not None), None)
+    return "" if found is None else f"; {found[0]} is {found[1]}"
 
 
 _PLAIN = (

@@ -158,6 +158,10 @@ class CheckOptions(Options):
                 )
         if not self._many:
             _ = self._run, self._place
+        elif (single := next((w for w in self._given if w.is_file()), None)) is not None:
+            raise BadArgument(
+                f"{single} is a file, and of several only runs and stores are judged; check each history alone"
+            )
 
     def look(self) -> None:
         from checkers.judge.runfolder import load_evidence

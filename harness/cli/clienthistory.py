@@ -7,14 +7,15 @@ import json
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from checkers.clients import history_files, lists, models
 from checkers.evidence.history import EventError, History, HistoryError
+from checkers.evidence.runfolder import FULL
 from checkers.verdict import Verdict, exit_code
-from harness.cli.options import WRITTEN_BY, write_output
+from harness.cli.options import WRITTEN_BY, BadArgument, write_output
 
 MOST_ON_TERMINAL = 3
 """How many anomalies are explained on the terminal; all are in the JSON."""
@@ -55,7 +56,7 @@ def show(
             {**WRITTEN_BY, **verdict.to_json()}, indent=1, sort_keys=True, ensure_ascii=False, default=str
         )
         write_output(output, text + "\n")
-    for line in lines(path, verdict):
+    for line in lines(path, verdict, () if history is None else history.problems):
         echo(line)
     if store is not None:
         from reports import clients
@@ -105,12 +106,19 @@ def _folder(store: Path, path: Path, verdict: Verdict) -> Path:
     whole = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     stats = verdict.stats_as(models.ClientStats)
     into = store / "check" / f"{path.stem}-{whole}" / f"{stats['model']}-{stats['level']}"
-    into.mkdir(parents=True, exist_ok=True)
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        if e.errno in FULL:
+            raise
+        raise BadArgument(
+            f"--store {store}: {into} cannot be made: {e.strerror}; give a folder that can be written"
+        ) from None
     return into
 
 
-def lines(path: Path, v: Verdict) -> list[str]:
-    """The verdict as lines of text."""
+def lines(path: Path, v: Verdict, problems: Sequence[str] = ()) -> list[str]:
+    """The verdict as lines of text; ``problems``: of the file, which come first, because the verdict is on what was read of it."""
     width = max(40, min(110, shutil.get_terminal_size((100, 24)).columns))
     stats = v.stats_as(models.ClientStats)
     mark, word = {True: ("✓", "Valid"), False: ("✕", "Anomalies found"), "unknown": ("?", "Unknown")}[v.valid]
@@ -118,6 +126,7 @@ def lines(path: Path, v: Verdict) -> list[str]:
     out = [
         f"{mark} {path}: {word}",
         f"  {counted(stats)}, model {stats['model']}{guessed}, {stats['level']}",
+        *(line for p in problems for line in _wrapped(f"only in part: {p}", "  ", width)),
     ]
     found = Counter(stats.get("found") or Counter(a.name for a in v.anomalies))
     allowed = stats.get("allowed") or {}
@@ -130,7 +139,7 @@ def lines(path: Path, v: Verdict) -> list[str]:
         out += ["", f"  {a.name}:", *_wrapped(a.explanation, "    ", width)]
     if len(v.anomalies) > MOST_ON_TERMINAL:
         out += ["", f"  and {sum(against.values()) - MOST_ON_TERMINAL} more; --json FILE writes them"]
-    out += [line for n in v.notes for line in _wrapped(f"note: {n}", "  ", width)]
+    out += [line for n in v.notes if n not in problems for line in _wrapped(f"note: {n}", "  ", width)]
     return out
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,10 +42,13 @@ class ExplainOptions(Options):
     ]
 
     def execute(self) -> int:
+        from workloads.file import filekinds
         from workloads.file.meant import suggest
 
         lines = [line for look_up in _BOOKS for line in look_up(self.name)]
         if not lines:
+            if (file := filekinds.what(Path(self.name))) is not None:
+                raise BadArgument(f"{self.name} is no name but a file or folder, {file}")
             raise BadArgument(
                 f"nothing is called {self.name!r}{suggest(self.name, _known())}; docs/glossary.md has the words of pages and terminal, "
                 "docs/anomalies.md the anomalies, and `icequake list scenarios`, or operations, faults, packages, checks, catalogs, engines, "

@@ -118,6 +118,8 @@ class Cluster:
         """
         spark_home()
         java = jdk.pick()
+        if (other := jdk.ignored(java)) is not None:
+            print(f"icequake: warning: {other}", file=sys.stderr)
         preflight(External(master=self.master))
         with contextlib.ExitStack() as stack:
             self.scratch = Path(tempfile.mkdtemp(prefix="icequake-check-"))

@@ -23,6 +23,8 @@ from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
 
+RECORD = "history"
+"""The verdict on the record itself. It comes first: whoever reads of a loss must know whether the record of it is whole."""
 MOST_NAMES = 12
 MOST_SHAPES = 6
 """Kinds of stories that are told; each name is counted below them."""
@@ -57,6 +59,10 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     run = stored.of(run_folder)
     verdict = banner.banner(run)
     out = ["", to.paint(f"{BANNER_SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
+    for why in (
+        v.notes[0] for v in run.verdicts if v.checker == RECORD and v.notes and v.notes[0] not in verdict.sentence
+    ):
+        out += to.wrap(f"The record is not whole, and the verdict is on what is left of it: {why}.", "  ")
     out += to.wrap(verdict.sentence, "  ")
     for note in run.notes:
         out += to.wrap(note, "  ")
@@ -156,7 +162,8 @@ def _first(run: Stored, own: Sequence[Anomaly], to: _Terminal) -> list[str]:
 
 def _unknown(run: Stored, sentence: str, to: _Terminal) -> list[str]:
     """The checkers that cannot say, and why, but those of which the banner's sentence says it."""
-    unknown = [v for v in run.verdicts if v.valid == "unknown" and not (v.notes and v.notes[0] in sentence)]
+    said = [v for v in run.verdicts if v.checker == RECORD or (v.notes and v.notes[0] in sentence)]
+    unknown = [v for v in run.verdicts if v.valid == "unknown" and v not in said]
     out = [""] if unknown else []
     for v in unknown[:6]:
         out += to.wrap(f"{v.checker}: unknown" + (f": {words.shorten(v.notes[0], 300)}" if v.notes else ""), "  ")

@@ -33,6 +33,7 @@ from compose.install import (
 )
 from compose.install.cache import SetupError
 from compose.install.progress import ProgressLines, Step, for_stream, sizes
+from tests.support.runs import environment
 from workloads.file.workload import WorkloadError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -300,6 +301,44 @@ def test_a_jdk_that_spark_cannot_use_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("JAVA_HOME", str(fake_jdk(tmp_path / "jdk-25", "25.0.3")))
     with pytest.raises(SetupError, match=r"found only 25 in .*jdk-25"):
         jdk.pick()
+
+
+@pytest.mark.usefixtures("no_jdk")
+def test_a_java_home_that_is_not_used_is_said_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = jdk.Jdk(fake_jdk(tmp_path / "jdk-17", "17.0.1"), 17)
+    assert jdk.ignored(used) is None
+    for home, why in (
+        (used.home, None),
+        (tmp_path / "none", "no bin/javac"),
+        (fake_jdk(tmp_path / "jdk-25", "25.0.3"), "is a JDK 25 and"),
+    ):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        said = jdk.ignored(used)
+        if why is None:
+            assert said is None
+        else:
+            assert (
+                said is not None and f"JAVA_HOME={home} " in said and why in said and f"JDK 17 in {used.home}" in said
+            )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    with pytest.raises(SetupError, match=r"found none \(JAVA_HOME=.*none has no bin/javac"):
+        jdk.pick()
+
+
+def test_a_cache_that_cannot_be_made_is_said_with_its_variable_and_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = subprocess.run(
+        [sys.executable, bootstrap.__file__, "icequake", "--version"],
+        env=environment(ICEQUAKE_HOME=str(file)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 255
+    assert (
+        f"the cache {file} (set by ICEQUAKE_HOME) cannot be used: File exists; set ICEQUAKE_HOME to a folder"
+        in done.stderr
+    )
 
 
 @pytest.mark.usefixtures("no_jdk")

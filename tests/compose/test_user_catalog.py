@@ -55,6 +55,11 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
     ("change", "says"),
     [
         (("spark:", "sparc:"), ":2: unknown key 'sparc' (did you mean spark?); allowed: spark, name, summary"),
+        (
+            ("spark:\n  type: rest\n", "type: rest\nmore:\n"),
+            ":2: type is a property of the catalog and belongs below spark: (did you mean",
+        ),
+        (("spark:", "properties:"), ":2: unknown key 'properties' (did you mean spark?)"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
         (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export it"),
         (("MY_SECRET", "CREDENTIAL"), ":5: credential: the environment variable CREDENTIAL is not set; export it"),

@@ -374,3 +374,13 @@ def test_why_nothing_could_be_decided_is_said_once(tmp_path: Path) -> None:
     text = " ".join("\n".join(summary.lines(write_run(tmp_path / "2", "unknown", two), colour=False, width=90)).split())
     assert f"the checkers load, liveness could not decide. load: {why}" in text
     assert text.count(why) == 1 and "liveness: unknown: no fault-free window" in text
+
+
+def test_that_the_record_is_not_whole_comes_before_what_was_found_in_it(tmp_path: Path) -> None:
+    torn = Verdict("history", "unknown", notes=("history.jsonl: the last line is torn", "its end is missing"))
+    run = write_run(tmp_path / "r", False, [Verdict("linearizable", False, (LOST,)), torn])
+    lines = summary.lines(run, width=200, colour=False)
+    said = [n for n, x in enumerate(lines) if "the last line is torn" in x]
+    found = next(n for n, x in enumerate(lines) if "lost-update" in x)
+    assert len(said) == 1 and said[0] < found, lines
+    assert "The record is not whole, and the verdict is on what is left of it: history.jsonl" in lines[said[0]]

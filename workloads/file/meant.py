@@ -31,6 +31,7 @@ OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     "format": ("format_version",),
     "table-properties": ("properties",),
     "tblproperties": ("properties",),
+    "properties": ("spark",),
     "partition-by": ("partitioned",),
     "partitioned-by": ("partitioned",),
     "rows": ("seed_rows",),

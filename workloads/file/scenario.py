@@ -24,7 +24,7 @@ from nemesis.faults.registry import VERBS
 from nemesis.faults.verb import RequestVerb
 from workloads.engines.delta_rs import RELEASE_PROPERTY, DeltaRs
 from workloads.engines.engines import ENGINES, SPARK
-from workloads.file import engineproperties, workload_text
+from workloads.file import engineproperties, filekinds, workload_text
 from workloads.file import workload as schema
 from workloads.file.anomalies import Entries, tables_problems
 from workloads.file.meant import suggest, unknown
@@ -405,6 +405,8 @@ def paths(names: list[str]) -> list[Path]:
                 raise WorkloadError(f"{name} is a workload, not a scenario; `icequake run {name}` runs it")
             if of_it := [s.scenario for s in of_issue(name)]:
                 raise WorkloadError(f"{name} is no scenario but an issue: icequake prove {' '.join(of_it)}")
+            if (other := filekinds.refused(path, "a scenario")) is not None:
+                raise WorkloadError(other)
             raise WorkloadError(
                 f"{name}: no such scenario{suggest(name, list(library))}; `icequake list scenarios` has all"
             )

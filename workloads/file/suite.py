@@ -29,8 +29,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from nemesis.faults.lengths import Seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
+from workloads.file import filekinds, parameters
 from workloads.file import order as orders
-from workloads.file import parameters
 from workloads.file.anomalies import SomeEntries
 from workloads.file.changes import AND, NONE, OWN, Changes, with_faults
 from workloads.file.meant import suggest, unknown
@@ -455,6 +455,8 @@ def locate(name: str) -> Path:
     for folder, what, verb in ((WORKLOADS / "scenarios", "a scenario", "prove"), (WORKLOADS, "a workload", "run")):
         if (folder / f"{name}.yaml").is_file():
             raise WorkloadError(f"{name} is {what}, not a suite; `icequake {verb} {name}` runs it")
+    if (other := filekinds.refused(Path(name), "a suite")) is not None:
+        raise WorkloadError(other)
     names = library()
     raise WorkloadError(f"{name}: no such suite{suggest(plain, names)}; in the library: {', '.join(names)}")
 

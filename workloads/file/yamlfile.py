@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from nemesis.faults.lengths import WRITTEN
 from workloads.file import plainyaml, wording
+from workloads.file.filekinds import FILE_KINDS, of_records
 from workloads.file.meant import nearest, unknown
 from workloads.file.opened import document
 
@@ -217,16 +218,6 @@ def line_of(location: KeyPath, lines: Lines) -> int:
 
 M = TypeVar("M", bound=BaseModel)
 
-FILE_KINDS: Mapping[str, tuple[str, str]] = {
-    "workload": ("a workload file", "`icequake run {}` runs it"),
-    "suite": ("a suite file", "`icequake soak {}` runs it"),
-    "scenario": ("a scenario file", "`icequake prove {}` runs it"),
-    "model": ("a model file", "`icequake model {}` explores it"),
-    "defect": ("a defect file", "`icequake time-to-find` looks for the defects of the library"),
-    "spark": ("the file of a catalog", "`icequake run WORKLOAD --catalog {}` uses it"),
-}
-"""The key by which a file of each kind is known → what such a file is called, and what one does with it."""
-
 LookUp = Callable[[Any], Iterable[Problem]]
 """Looks up the names in the plain data of a file that need nothing else of the file; the data may be of any shape."""
 
@@ -267,6 +258,9 @@ def validated(
     Raises:
         FileError: every problem, each with file, line and key.
     """
+    if (records := of_records(text)) is not None:
+        wanted = next((FILE_KINDS[key][0] for key in FILE_KINDS if key in root.model_fields), "a file of this kind")
+        raise FileError(f"{file}: this is {records[0]}, not {wanted}; {records[1].format(file)}")
     data, lines = _parse_yaml(text, file, example)
     if not isinstance(data, dict):
         raise FileError(f"{file}:1: must be a mapping with the keys {', '.join(_allowed_keys((), root))}")

@@ -470,3 +470,27 @@ def test_explain_says_what_a_name_means_in_an_own_log_too(
     assert icequake(monkeypatch, "explain", "lost-update") == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "in other systems Two operations read the same version of a key" in said and "docs/catalogs" in said
+
+
+def test_a_torn_history_is_said_before_the_verdict_on_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "h.jsonl"
+    of_write = '"process": 0, "f": "write", "value": 1, "op": "0"}\n'
+    file.write_text(
+        f'{{"format": 1}}\n{{"index": 0, "time": 1, "type": "invoke", {of_write}{{"index": 1, "time": 2, "type": "ok", {of_write}{{"in'
+    )
+    assert icequake(monkeypatch, "check", file) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "  only in part: h.jsonl: the last line is torn (4 bytes); the run was killed while writing it"
+    assert "torn" not in "".join(lines[3:])
+
+
+def test_a_store_that_cannot_be_made_is_said_with_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "h.edn"
+    file.write_text(WRITE_SKEW)
+    assert icequake(monkeypatch, "check", file, "--store", file) == 254
+    said = capsys.readouterr().err
+    assert f"--store {file}: " in said and "give a folder that can be written" in said

@@ -106,6 +106,20 @@ def last_line(stderr: str) -> str:
         (["run", workload.LIBRARY / "suites/smoke.yaml"], "a suite file, not a workload file; `icequake soak "),
         (["soak", workload.LIBRARY / "quick.yaml"], "this is a workload file, not a suite file; `icequake run "),
         (["prove", workload.LIBRARY / "quick.yaml"], "this is a workload file, not a scenario file; `icequake run "),
+        (["certify", workload.LIBRARY / "quick.yaml"], "quick.yaml is a workload file; `icequake run "),
+        (["check", workload.LIBRARY / "quick.yaml"], "this is a workload file, not a history; `icequake run "),
+        (["check", workload.LIBRARY / "suites/smoke.yaml"], "this is a suite file, not a history; `icequake soak "),
+        (
+            ["shrink", workload.LIBRARY / "quick.yaml"],
+            "this is a workload file, not the folder of a run; `icequake run ",
+        ),
+        (
+            ["explain", workload.LIBRARY / "quick.yaml"],
+            "is no name but a file or folder, a workload file; `icequake run ",
+        ),
+        (["check", workload.LIBRARY / "quick.yaml", workload.LIBRARY / "mixed.yaml"], "check each history alone"),
+        (["run", "quick", "--iceberg", "1.7.0"], "no Iceberg release '1.7.0' (did you mean 1.8.1?); allowed: 1.12.0"),
+        (["run", "quick", "--iceberg", "1.11.9"], "no Iceberg release '1.11.9' (did you mean 1.11.0?)"),
         (
             ["run", "quick", "--catalog", workload.LIBRARY / "quick.yaml"],
             "a workload file, not the file of a catalog; ",
