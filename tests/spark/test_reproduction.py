@@ -85,11 +85,11 @@ def until(question: Callable[[], bool]) -> bool:
 
 
 @pytest.fixture
-def written(installation: Installation, jars: Path, tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
-    """Start the script of a scenario in an environment of its own, at home in ``tmp_path``."""
+def written(installation: Installation, jars: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start the script of a scenario, with some of its keys changed, in an environment of its own, at home in ``tmp_path``."""
 
-    def start(name: str) -> subprocess.Popen[str]:
-        scenario = load(LIBRARY / f"{name}.yaml")
+    def start(name: str, **changed: object) -> subprocess.Popen[str]:
+        scenario = load(LIBRARY / f"{name}.yaml").model_copy(update=changed)
         file = tmp_path / f"{name}.py"
         file.write_text(script(scenario))
         python = environment(tmp_path / "env", set(scenario.by_writer))
@@ -120,6 +120,18 @@ def test_a_script_shows_its_scenario_without_icequake_and_ends_what_it_started(
     assert running.returncode == 0, out + err[-3000:]
     assert f"REPRODUCED: {load(LIBRARY / f'{name}.yaml').shows}" in out
     assert begun(tmp_path) == {} and not [*tmp_path.glob("iceberg-*")]
+
+
+@pytest.mark.nightly
+def test_a_script_about_metadata_says_so_if_the_defect_is_absent(
+    written: Callable[..., subprocess.Popen[str]],
+) -> None:
+    """The same operations by Spark leave the same rows, and a summary that is right."""
+    with written("duckdb-summary-count", engines={}) as running:
+        out, err = running.communicate(timeout=LONGEST)
+    assert running.returncode == 1, out + err[-3000:]
+    assert "ok    ids in t: [0, 1, 2, 3]" in out and "NOT REPRODUCED" in out
+    assert "(summary-count): in none of " in out and "expected and found agree" in out
 
 
 @pytest.mark.parametrize(
