@@ -31,6 +31,8 @@ from compose.install.installation import Installation
 from compose.processes.container import DEFAULT_SOCKET, answers, client_of, others, sweep
 
 USAGE = 254
+SIGNALLED = 128
+"""What shells add to the number of the signal that ended a command."""
 DRIVERS = composefile.COMPOSE_FILE.with_name("drivers")
 """The folder of PostgreSQL's JDBC driver for ``docker compose`` by hand."""
 ENV_FILE = "images.env"
@@ -99,7 +101,8 @@ def _command(words: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command; Ctrl-C reaches it too, and this process waits for its end."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return subprocess.run(words, env=dict(environment), check=False, preexec_fn=_default_interrupt).returncode
+        code = subprocess.run(words, env=dict(environment), check=False, preexec_fn=_default_interrupt).returncode
+        return code if code >= 0 else SIGNALLED - code
     except OSError as e:
         raise SetupError(f"{words[0]}: {e.strerror}") from e
     finally:
@@ -185,8 +188,9 @@ def main(arguments: Sequence[str]) -> int:
                 raise SetupError(f"no Docker engine answers; start one by `{engine.typed('start')}`")
             values = {**engine.environment(installation.home), **variables(installation, place, used_by(words))}
             return _command([*compose_command(installation.home), *words], values)
-        case _:
+        case words:
             print((__doc__ or "").strip(), file=sys.stderr)
+            print(f"icequake: not a command of this program: {' '.join(words) or 'nothing'}", file=sys.stderr)
             return USAGE
 
 

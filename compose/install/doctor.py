@@ -70,13 +70,19 @@ def examine(*, store: Path = Path("store")) -> list[Examined]:
     return findings
 
 
+IN_IMAGE = "/opt/icequake/app/icequake"
+"""The command in the image of ``compose/docker/harness``."""
+
+
 def setup_command(*confs: str) -> str:
     """The command that installs the parts that every run needs, or the jars of a configuration of ``jars.lock``."""
-    words = [os.environ.get("ICEQUAKE_COMMAND", "icequake"), "setup"]
+    called, words = os.environ.get("ICEQUAKE_COMMAND", "icequake"), ["setup"]
     for conf in confs:
         release = next((r.iceberg for r in releases.RELEASES if r.conf == conf), None)
         words += [conf] if release is None else ["--iceberg", release]
-    return " ".join(words)
+    if called.startswith("docker run --rm "):  # what it downloads would go with the container
+        return f"an image of your own with `RUN {IN_IMAGE} {' '.join(words)}` (docs/docker.md)"
+    return " ".join([called, *words])
 
 
 def python() -> Iterator[Examined]:

@@ -166,6 +166,10 @@ def _other_use(message: str) -> str:
 
 
 _PLAIN = (
+    (
+        r"No such option: --docker\b.*",
+        "No such option: --docker; only `run` has it. docs/docker.md has the others in containers",
+    ),
     (r"Input should be a valid integer\b.*", "must be a whole number"),
     (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
     (r"Input should be less than or equal to (\S+)", r"must be at most \1"),

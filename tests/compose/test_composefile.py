@@ -232,6 +232,7 @@ def test_the_commands_that_a_run_beside_its_own_engine_prints_bring_the_engine(t
 def test_its_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert local.main(["--help"]) == 0 and "compose.docker.local driver" in capsys.readouterr().out
     assert local.main(["start", "--help"]) == local.USAGE
+    assert capsys.readouterr().err.endswith("icequake: not a command of this program: start --help\n")
 
 
 def test_the_driver_that_some_images_lack_comes_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

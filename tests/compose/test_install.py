@@ -653,6 +653,13 @@ PARTS = {
 }
 
 
+def test_in_a_container_that_is_thrown_away_nothing_is_told_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEQUAKE_COMMAND", "docker run --rm -v icequake-store:/store icequake:0.1.0")
+    assert doctor.setup_command("nessie") == (
+        "an image of your own with `RUN /opt/icequake/app/icequake setup nessie` (docs/docker.md)"
+    )
+
+
 def test_the_doctor_looks_at_every_part_and_changes_nothing(home: Path, tmp_path: Path) -> None:
     findings = {finding.name: finding for finding in doctor.examine(store=tmp_path / "store")}
     assert set(findings) >= PARTS

@@ -19,7 +19,8 @@ from tests.support.runs import inside
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "compose" / "k8s"
-FILES = sorted(FOLDER.glob("*.yaml"))
+KUSTOMIZATION = FOLDER / "kustomization.yaml"
+FILES = sorted({*FOLDER.glob("*.yaml")} - {KUSTOMIZATION})
 RELEASES = ("1.29", "1.37")
 """The oldest release of Kubernetes for which the manifests are checked, and the newest that the schemas have."""
 
@@ -100,6 +101,10 @@ def test_all_that_a_manifest_names_is_made_by_one_of_them() -> None:
                 assert ("ConfigMap", configured["name"]) in made
 
 
+def test_the_image_and_the_namespace_of_every_manifest_are_changed_in_one_place() -> None:
+    assert {FOLDER / name for name in yaml.safe_load(KUSTOMIZATION.read_text())["resources"]} == {*FILES}
+
+
 def test_icequake_takes_the_commands(tmp_path: Path) -> None:
     called = [c for pod in pods(documents()) for c in containers(pod) if "command" not in c]
     assert len(called) == 4
@@ -113,7 +118,13 @@ def test_the_commands_that_are_printed_run_in_a_pod_with_the_memory_of_a_run() -
     found = {one["metadata"]["name"]: next(pods(one)) for one in documents() if [*pods(one)]}
     (run,), (again,) = found["icequake-run"]["containers"], found["icequake-again"]["containers"]
     assert again["resources"] == run["resources"] and again["command"][-2:] == ["sleep", "infinity"]
-    typed = {v["value"] for pod in found.values() for c in containers(pod) for v in c.get("env", ())}
+    typed = {
+        v["value"]
+        for pod in found.values()
+        for c in containers(pod)
+        for v in c.get("env", ())
+        if v["name"] == "ICEQUAKE_COMMAND"
+    }
     assert typed == {"kubectl exec icequake-again -- /opt/icequake/app/icequake"}
 
 
@@ -153,8 +164,15 @@ def test_no_two_nights_have_one_name() -> None:
 
 
 def test_icequake_takes_the_catalog_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAKE_CREDENTIAL", "id:secret")
+    (job,) = [pod for pod in pods(documents()) if pod.get("serviceAccountName")]
+    fields = {
+        v["name"]: v["valueFrom"]["fieldRef"]["fieldPath"] for v in job["containers"][0]["env"] if "valueFrom" in v
+    }
+    for name, value in {"LAKE_CREDENTIAL": "id:secret", **fields}.items():
+        monkeypatch.setenv(name, value)
     (configured,) = [one for one in documents() if one["kind"] == "ConfigMap"]
     (tmp_path / "lake.yaml").write_text(configured["data"]["lake.yaml"])
     found = user_file.load(tmp_path / "lake.yaml")
+    assert found.session["spark.kubernetes.namespace"] == "metadata.namespace"
+    assert found.session["spark.kubernetes.driver.pod.name"] == "metadata.name"
     assert found.master == "k8s://https://kubernetes.default.svc" and found.spark["credential"] == "id:secret"

@@ -41,6 +41,12 @@ def test_without_an_engine_one_line_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("command", ["soak", "prove", "compare", "certify"])
+def test_other_commands_than_run_say_where_containers_are_described(tmp_path: Path, command: str) -> None:
+    done = inside(command, "--docker", cwd=tmp_path)
+    assert done.returncode == 254 and "--docker; only `run` has it. docs/docker.md has" in done.stderr
+
+
 @pytest.mark.parametrize("catalog", ["hive-nolock", "glue"])
 def test_a_catalog_without_a_container_is_refused(tmp_path: Path, catalog: str) -> None:
     done = inside("run", "quick", "--docker", "--catalog", catalog, cwd=tmp_path, DOCKER_HOST=NOWHERE)
