@@ -62,7 +62,12 @@ def check_transactions(
     found = Findings()
     cyclic = not is_acyclic(history.graph)
     cut: list[str] = []
-    causal = (partial(atomicity_cases, cut=cut), session_cases, partial(session_causality_cases, cut=cut))
+    broken = tuple(session_cases(history)) if cyclic else ()
+    causal = (
+        partial(atomicity_cases, cut=cut),
+        lambda _: broken,
+        partial(session_causality_cases, cut=cut, broken=broken),
+    )
     for finder in (*finders, *(causal if cyclic else ())):
         for case in finder(history):
             found.add(case.name, partial(explained, case, workload))

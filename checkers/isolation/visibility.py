@@ -42,9 +42,16 @@ def atomicity_cases(h: TransactionHistory, cut: list[str] | None = None) -> Iter
         yield _missed("fractured-read" if len(line) == 2 else "causality", h, line, key)
 
 
-def session_causality_cases(h: TransactionHistory, cut: list[str] | None = None) -> Iterator[Case]:
-    """``session-causality``, at most one of each reader that breaks nothing simpler; ``cut`` as above."""
-    simpler = {case.transactions[0].id for case in session_cases(h)}
+def session_causality_cases(
+    h: TransactionHistory, cut: list[str] | None = None, broken: Iterable[Case] | None = None
+) -> Iterator[Case]:
+    """``session-causality``, at most one of each reader that breaks nothing simpler.
+
+    Args:
+        cut: as above.
+        broken: what :func:`session_cases` found; None: it is asked.
+    """
+    simpler = {case.transactions[0].id for case in (session_cases(h) if broken is None else broken)}
     seen, wr = h.graph.of_kinds(WR | PROCESS), h.graph.of_kinds(WR)
     read_from = set(zip(wr.dst.tolist(), wr.src.tolist(), strict=True))
     within = components(h.graph)

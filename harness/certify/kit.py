@@ -350,9 +350,7 @@ class KitTable:
     def append(self, label: str, parent: int | None = None, sequence: int = 1) -> tuple[int, Exchange]:
         """A commit on a base, as an engine's append is; returns the id of its snapshot, too."""
         made = self.snapshot(parent, sequence)
-        return made["snapshot-id"], self.commit(
-            label, rest.assert_ref("main", parent), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"])
-        )
+        return made["snapshot-id"], self.commit(label, *rest.append(made, parent))
 
     def grown(self, count: int) -> list[int]:
         """Append so many times, one after the other; the ids of the snapshots. Raises SetUpError."""

@@ -213,6 +213,11 @@ def set_ref(ref: str, snapshot: int, kind: str = "branch") -> dict[str, Any]:
     return {"action": "set-snapshot-ref", "ref-name": ref, "type": kind, "snapshot-id": snapshot}
 
 
+def append(snapshot: Mapping[str, Any], base: int | None, ref: str = "main") -> tuple[dict[str, Any], ...]:
+    """The requirement and the updates of an engine's append: the branch is at ``base`` (None: there is none), and moves to the snapshot."""
+    return assert_ref(ref, base), add_snapshot(snapshot), set_ref(ref, snapshot["snapshot-id"])
+
+
 def remove_snapshots(*ids: int) -> dict[str, Any]:
     """The update of an expiry."""
     return {"action": "remove-snapshots", "snapshot-ids": list(ids)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +58,6 @@ class ExplainOptions(Options):
         return 0
 
 
-@cache
 def _library() -> list[Scenario]:
     from workloads.file import scenario
 

@@ -30,7 +30,7 @@ def ask(kit: Kit) -> None:
         raise NotApplicable(Absent.NO_KEYS)
     table = kit.table()
     made = table.snapshot()
-    parts = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    parts = rest.append(made, None)
     send = partial(table.commit, headers={"Idempotency-Key": str(uuid.uuid4())})
     with ThreadPoolExecutor(1) as pool, kit.held(partial(send, "first", *parts)):
         wait([pool.submit(send, "second", *parts)], ANSWERS_S)

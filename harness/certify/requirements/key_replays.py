@@ -25,7 +25,7 @@ def ask(kit: Kit) -> None:
         raise NotApplicable(Absent.NO_KEYS)
     table = kit.table()
     made = table.snapshot()
-    append = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    append = rest.append(made, None)
     for label, parts in (("made", append), ("refused", (rest.asserted("create"), rest.properties(p="1")))):
         key = {"Idempotency-Key": str(uuid.uuid4())}
         for _ in range(2):

@@ -26,7 +26,7 @@ def ask(kit: Kit) -> None:
     _ = kit.control  # before anything is made on a server of somebody else
     table = kit.table()
     made = table.snapshot()
-    parts = (rest.assert_ref("main", None), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    parts = rest.append(made, None)
     key = {"Idempotency-Key": str(uuid.uuid4())}
     table.commit("first", *parts, headers=key)
     with kit.twin() as send:

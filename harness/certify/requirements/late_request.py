@@ -11,7 +11,7 @@ def ask(kit: Kit) -> None:
     table = kit.table()
     base = table.grown(1)[0]
     made = table.snapshot(base, 2)
-    append = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    append = rest.append(made, base)
     with kit.late(table, "append:late", *append):
         table.append("append:rival", base, 2)
     table.load("append:end")

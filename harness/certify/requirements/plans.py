@@ -30,7 +30,7 @@ def ask(kit: Kit) -> None:
     for number, (label, files) in enumerate(FILES.items(), 1):
         made = table.snapshot(parent, number)
         kit.control.write_scan(TABLE_SCHEMA, made, [f"{made['manifest-list']}.{f}.parquet" for f in files])
-        append = (rest.assert_ref("main", parent), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+        append = rest.append(made, parent)
         table.commit("set-up", *append)
         old, parent = old or made["snapshot-id"], made["snapshot-id"]
         _plan(kit, table, label, parent)

@@ -20,7 +20,7 @@ def ask(kit: Kit) -> None:
     table = kit.table()
     base = table.grown(1)[0]
     made = table.snapshot(base, 2)
-    parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    parts = rest.append(made, base)
     table.commit("commit", *parts)
     rival, _ = table.append("rival", made["snapshot-id"], 3)
     kit.note(rival=rival)

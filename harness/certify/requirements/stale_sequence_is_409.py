@@ -20,7 +20,7 @@ def ask(kit: Kit) -> None:
     table = kit.table()
     first, _ = table.grown(2)
     made = table.snapshot(first, 1)
-    table.commit("stale", rest.assert_ref("b", None), rest.add_snapshot(made), rest.set_ref("b", made["snapshot-id"]))
+    table.commit("stale", *rest.append(made, None, "b"))
     table.load("load")
 
 

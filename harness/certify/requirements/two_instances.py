@@ -38,7 +38,7 @@ def ask(kit: Kit) -> None:
 
 def _append(send: Callable[..., Exchange], table: KitTable, label: str, base: int, number: int) -> None:
     made = table.snapshot(base, number)
-    parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    parts = rest.append(made, base)
     send(label, "POST", table.path, rest.commit(*parts))
 
 

@@ -19,7 +19,7 @@ def ask(kit: Kit) -> None:
 def _transact(kit: Kit, table: KitTable, n: int, client: int) -> None:
     base, sequence = table.tip(f"load:{n}")
     made = table.snapshot(base, sequence)
-    parts = (rest.assert_ref("main", base), rest.add_snapshot(made), rest.set_ref("main", made["snapshot-id"]))
+    parts = rest.append(made, base)
     kit.send(f"transaction:{n}", "POST", "transactions/commit", {"table-changes": [table.change(*parts)]})
 
 
