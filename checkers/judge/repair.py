@@ -89,14 +89,12 @@ def _steps(
         yield from _again(log, operations, {op: keys if keys_of is None else keys_of.get(op, ()) for op in ops})
     elif name == "false-failure" and not unreadable:
         yield RepairStep("Do not run {ops} again: the table has {its} rows.", Repair.LEAVE, tuple(ops))
-    elif name == "undelete" and log is not None and keys and (live := _live(log, keys)) is not None and not live:
-        return  # somebody has deleted them since
+    elif name == "undelete":
+        yield from _undeleted(log, operations, {op: keys if keys_of is None else keys_of.get(op, keys) for op in ops})
     elif name in _ROWS:
         text, does = _ROWS[name]
         otherwise = f", by another engine than {engine}" if engine else ""
-        looked = [_look_first(operations[op], log, keys, operations, apart=True) for op in ops if op in operations]
-        notes = tuple(filter(None, looked)) if does is Repair.RUN_AGAIN else ()
-        yield RepairStep(text.replace("{otherwise}", otherwise), does, tuple(ops), rows, notes=notes)
+        yield RepairStep(text.replace("{otherwise}", otherwise), does, tuple(ops), rows)
     elif name == "missing-file" and not unreadable and log is not None and (found := last_readable(log)) is not None:
         if found[1] is log.metadata[-1]:
             refs: Mapping[str, int] = getattr(found[1], "refs", {})
@@ -126,10 +124,6 @@ _OLDER = (
 )
 
 _ROWS: Mapping[str, tuple[str, Repair]] = {
-    "undelete": (
-        "Run {ops} again while nothing else writes{ids}: its rows were still there when it had committed.",
-        Repair.RUN_AGAIN,
-    ),
     "resurrected-row": (
         "Delete the rows that came back{ids}{otherwise}, by all their columns: {card} shows them whole, for other rows may have these ids.",
         Repair.REMOVE,
@@ -262,6 +256,56 @@ def _again(
     if run:
         ops, notes = zip(*run, strict=True)
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
+
+
+_UNDELETED = "Run {ops} again while nothing else writes{ids}: its rows were still there when it had committed."
+_NONE_LEFT = "Nothing to repair{ids}: no such row is left."
+_OTHERS_LEFT = "Nothing to repair{ids}: what was left is gone, and what has this id now was written later."
+
+
+def _undeleted(
+    log: TableLog | None, operations: Mapping[str, Operation], left: Mapping[str, Sequence[int]]
+) -> Iterator[RepairStep]:
+    """Deletes that left rows are run again, unless somebody has removed those since.
+
+    Args:
+        left: operation → ids of the rows that it left.
+    """
+
+    def rows(ops: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        return tuple(dict.fromkeys((log.table if log is not None else "", k) for op in ops for k in left[op]))
+
+    live = {op: _live(log, keys) if log is not None and keys else None for op, keys in left.items()}
+    none = [op for op, found in live.items() if found is not None and not found]
+    if none:
+        yield RepairStep(_NONE_LEFT, Repair.LEAVE, keys=rows(none))
+    others = [op for op in left if op not in none and removed_since(log, op, left[op]) is not None]
+    if others:
+        yield RepairStep(_OTHERS_LEFT, Repair.LEAVE, keys=rows(others))
+    if again := [op for op in left if op not in none and op not in others]:
+        looked = [_look_first(operations[o], log, left[o], operations, apart=True) for o in again if o in operations]
+        yield RepairStep(_UNDELETED, Repair.RUN_AGAIN, tuple(again), rows(again), notes=tuple(filter(None, looked)))
+
+
+def removed_since(log: TableLog | None, op: str, keys: Sequence[int]) -> tuple[int, int] | None:
+    """Of which number main's commit by an operation is, and of which the later one that left none of the rows of some ids which that one left,
+    nor what was made of them (both count from 1); None: there is none, or nobody can say. Ids are not unique: what was inserted since, without
+    removing such a row, is another row."""
+    if log is None or not keys or "id" not in log.columns or any(not c.readable for c in log.main()):
+        return None
+    at, since = log.columns.index("id"), 0
+    every, left = Counter[Row](), Counter[Row]()
+    for n, c in enumerate(log.main(), 1):
+        removed = Counter(x.row for x in c.removed or () if x.row[at] in keys)
+        added = Counter(x.row for x in c.added or () if x.row[at] in keys)
+        every = every - removed + added
+        if since:
+            left = left - removed + (added if left & removed else Counter())
+            if not left:
+                return since, n
+        elif c.op == op:
+            since, left = n, every
+    return None
 
 
 def _there_after_going_back(log: TableLog | None) -> set[str | None]:

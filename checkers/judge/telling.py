@@ -18,7 +18,7 @@ from checkers.evidence.tablelog import Row, TableLog
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
 from checkers.judge.culprits import FORGOT, SERVER, DoneBy, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects, of_scenario
-from checkers.judge.repair import REPEATS, repair
+from checkers.judge.repair import REPEATS, removed_since, repair
 from checkers.judge.repairsteps import RepairStep
 from checkers.judge.stories import (
     GRAVEST,
@@ -174,7 +174,8 @@ class _Teller:
             table,
             name,
             self._headline(name, lead, facts, table, done.who, keys, end),
-            _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
+            (end is None and self._until(lead, log))
+            or _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
             harm,
             done.who,
             done.engine,
@@ -210,7 +211,7 @@ class _Teller:
         of = "lost-commit" if losers else name
         own: dict[str, tuple[int, ...]] = {}
         for a in lead:
-            for op in facts.lost(a) or {facts.victim(a)}:
+            for op in facts.lost(a) or {_first(a, facts) if name == "undelete" else facts.victim(a)}:
                 own[op or ""] = tuple(dict.fromkeys((*own.get(op or "", ()), *a.keys)))
         return tuple(
             repair(
@@ -235,6 +236,23 @@ class _Teller:
         """Whether all operations whose commits are lost only delete rows."""
         victims = [self.operations.get(facts.victim(a) or "") for a in lead]
         return bool(victims) and all(o is not None and o.f in KINDS and KINDS[o.f].verb == "delete" for o in victims)
+
+    def _until(self, lead: Sequence[Anomaly], log: TableLog | None) -> str:
+        """From when until when queries returned what deletes had left; empty if it is still there, or nobody can say."""
+        if log is None or not all(a.name == "undelete" and a.ops for a in lead):
+            return ""
+        times = [removed_since(log, a.ops[0], a.keys) for a in lead]
+        gone = [t for t in times if t is not None]
+        if not gone or len(gone) < len(times):
+            return ""
+        since, last = min(n for n, _ in gone), max(n for _, n in gone)
+        op = log.main()[last - 1].op
+        by = self._statement(op) if op is not None else "another writer"
+        rows = "the row that it had deleted" if len(lead) == 1 else "rows that they had deleted"
+        it = "it" if len(lead) == 1 else "the last of them"
+        return (
+            f"From commit {since} on, queries of {log.table} returned {rows}, until {by} (commit {last}) removed {it}."
+        )
 
     def _remedy(
         self, name: str, known: Sequence[KnownDefect], lead: Sequence[Anomaly], done: DoneBy, of: TableFormat[Any, Any]

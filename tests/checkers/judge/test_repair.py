@@ -8,11 +8,12 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import MissingFile, TableLog
 from checkers.formats.delta.tableformat import Delta
-from checkers.judge.check import check
-from checkers.judge.repair import last_readable, repair
+from checkers.judge.check import ALL, check
+from checkers.judge.repair import last_readable, removed_since, repair
 from checkers.judge.repairsteps import NO_BACKUP, Repair, RepairStep, branches, merged, repair_words
 from checkers.judge.telling import tell
 from tests.checkers.commits.test_commits import lost_by_a_commit_on_an_older_base, never_committed
+from tests.support.drawing import Drawing, row
 from tests.support.unreadable import broken
 
 
@@ -28,6 +29,7 @@ NOBODY_KNOWS = (
     " {0}: look at its rows first, for nobody knows who has changed them since; as it stands it would also {1} rows that others "
     "have written since."
 )
+UNTIL = "From commit 3 on, queries of t returned the row that it had deleted, until DELETE x (commit 4) removed it."
 LEAVE_OUT = "; leave out what is to stay."
 
 
@@ -310,7 +312,41 @@ def test_an_undelete_is_run_again_only_while_its_row_is_there() -> None:
     at = log.columns.index("id")
     live = next(x.row[at] for x in log.main()[-1].added or ())
     assert said(e, "b", name="undelete", keys=(live,)).startswith("Run b again while nothing else writes (t: id ")
-    assert said(e, "b", name="undelete", keys=(999,)) == "", "somebody has deleted it since"
+    none = "Nothing to repair (t: id 999): no such row is left."
+    assert said(e, "b", name="undelete", keys=(999,)) == none, "somebody has deleted it since"
+
+
+@pytest.mark.parametrize(
+    ("since", "means", "now"),
+    [
+        ("nothing", "Queries of t still return the row that it deleted.", "Run d again while nothing else writes"),
+        ("deleted", UNTIL, "Nothing to repair (t: id 1): no such row is left."),
+        ("both", UNTIL, "Nothing to repair (t: id 1): no such row is left."),
+        (
+            "inserted",
+            UNTIL,
+            "Nothing to repair (t: id 1): what was left is gone, and what has this id now was written later.",
+        ),
+    ],
+)
+def test_what_a_delete_left_is_told_until_somebody_removes_it(since: str, means: str, now: str) -> None:
+    d = Drawing("snapshot", mode="merge-on-read", format_version=2)
+    one = row(1, "seed")
+    changed, other = one._replace(val="u"), row(1, "i")
+    d.did("seed", "insert", ids=[1], add=[one])
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-register", ids=[1], remove=[one], add=[changed])
+    d.commit("d")
+    d.ok("d")
+    if since != "nothing":
+        d.did("x", "delete", ids=[1], remove=[changed])
+    if since in ("inserted", "both"):
+        d.did("i", "insert", ids=[1], add=[other])
+    if since == "both":
+        d.did("y", "delete", ids=[1], remove=[other])
+    (story,) = check(d.evidence(), [c for c in ALL if c.name == "replay"]).told.stories
+    assert story.name == "undelete" and story.consequence == means
+    assert now in story.repair and (since == "nothing") is ("Stop the writers" in story.repair)
 
 
 def test_who_deleted_a_row_since_counts_too() -> None:
@@ -376,3 +412,21 @@ def test_files_of_a_branch_are_no_reason_to_expire_but_to_drop_it() -> None:
     newest = replace(log.metadata[-1], refs={"audit": old.snapshot_id})
     gone = replace(log, metadata=(*log.metadata[:-1], newest), missing_files=(MissingFile("x", (old.snapshot_id,)),))
     assert said(e, "b", gone, name="missing-file").startswith("Main of t can be read; audit (branches or tags) and ")
+
+
+def test_of_rows_with_one_id_only_those_that_a_delete_left_keep_it_wrong() -> None:
+    """What updates made of them counts; what is inserted meanwhile is another row, though it has the same id."""
+    d = Drawing("snapshot", mode="merge-on-read", format_version=2)
+    one = row(1, "seed")
+    changed, again, other = one._replace(val="u"), one._replace(val="v"), row(1, "i")
+    d.did("seed", "insert", ids=[1], add=[one])
+    d.invoke("d", "delete", ids=[1])
+    d.did("u", "update-register", ids=[1], remove=[one], add=[changed])
+    d.commit("d")
+    d.ok("d")
+    d.did("v", "update-register", ids=[1], remove=[changed], add=[again])
+    assert removed_since(d.evidence().logs["t"], "d", (1,)) is None
+    d.did("i", "insert", ids=[1], add=[other])
+    d.did("x", "delete", ids=[1], remove=[again])
+    assert removed_since(d.evidence().logs["t"], "d", (1,)) == (3, 6)
+    assert removed_since(d.evidence().logs["t"], "never", (1,)) is None
