@@ -11,7 +11,7 @@ from reports.drawing import words
 from reports.drawing.page import Banner
 from reports.run import load_view, stored, stories_view
 from reports.run.plan_view import table_specs
-from reports.run.results import unmet_expectations
+from reports.run.results import is_unmet, unmet_expectations
 from reports.run.stored import Stored
 
 
@@ -64,7 +64,7 @@ def _banner(run: Stored) -> Banner:
         )
         return Banner("invalid", f"expected {', '.join(unmet)}, not seen{others}", sentence)
     if run.valid is False:
-        return _broken(run, found, f"In {scope}, {checkers} found", happened, early)
+        return _broken(run, found, _finders(run, scope), happened, early)
     if not run.complete:
         checked = (
             "It was not checked."
@@ -82,7 +82,7 @@ def _banner(run: Stored) -> Banner:
             frozenset({"allowed"}): "only what is allowed",
             frozenset({"allowed", "expected"}): "what was expected, and only what is allowed besides",
         }.get(frozenset(marks), "exactly what was expected")
-        return Banner("valid", "Valid", f"{checkers} over {scope} found {what}: {_listing(names)}.{confirmation}")
+        return Banner("valid", "Valid", f"{_finders(run, scope)} {what}: {_listing(names)}.{confirmation}")
     return Banner("valid", "Valid", f"{checkers} found no broken promise in {scope}.")
 
 
@@ -96,8 +96,16 @@ def _broken(run: Stored, found: Sequence[Anomaly], lead: str, happened: Sequence
     if documented:
         which = "All of them are" if documented == len(found) else f"{words.grouped(documented)} of them are"
         tail = f" {which} documented as possible." if len(found) > 1 else " It is documented as possible."
-    count = f"{words.plural(len(found), 'anomaly', 'anomalies')}: " if len(found) > 1 else ""
+    count = f"{words.grouped(len(found))} anomalies: " if len(found) > 1 else "one anomaly, "
     return Banner("invalid", _first(happened), f"{lead} {count}{_listing(stored.anomaly_names(found))}.{tail}{early}")
+
+
+def _finders(run: Stored, scope: str) -> str:
+    """``11 checkers judged 35 operations on 1 table; 2 of them found``: what they found comes behind it."""
+    one = len(run.verdicts) == 1
+    by = sum(any(not is_unmet(a) for a in v.anomalies) for v in run.verdicts)
+    judged = f"{words.plural(len(run.verdicts), 'checker')} judged {scope}"
+    return f"{judged} and found" if one else f"{judged}; {words.grouped(by)} of them found"
 
 
 def _undecided(run: Stored) -> Banner:

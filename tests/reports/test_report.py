@@ -169,6 +169,10 @@ def undelete(**changes: Any) -> Anomaly:
     return Anomaly(**(values | changes))
 
 
+CONFIRMS = undelete(name="lost-update", checker="isolation", same_as="undelete")
+"""What another checker says of the anomaly of :func:`write_run`."""
+
+
 def write_run(folder: Path) -> Path:
     """A complete run of five operations on one table, with one documented anomaly."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -322,7 +326,7 @@ def test_a_page_answers_the_question_first_and_shows_the_evidence(run: Path) -> 
     assert text.index("1 delete that left its row") < text.index("DELETE w1-0 did not delete id 7")
     assert text.index("DELETE w1-0 did not delete id 7") < text.index("Operation mix")
     for expected in (
-        "In 5 operations on 1 table, 4 checkers found undelete. It is documented as possible.",
+        "4 checkers judged 5 operations on 1 table; 1 of them found one anomaly, undelete. It is documented as possible.",
         "icequake run mixed --seed 42",
         "2026-01-02 03:04:05 UTC",
         "3 ok · 1 failed · 1 unknown",
@@ -384,6 +388,36 @@ def test_the_banner(run: Path, valid: Any, state: str, checkers: list[Verdict], 
     banner = banner_module.banner(stored.load(run))
     assert (banner.status, banner.headline) == (status, headline)
     read(page.render(run))
+
+
+@pytest.mark.parametrize(
+    ("valid", "checkers", "said"),
+    [
+        (
+            False,
+            [Verdict("replay", False, (undelete(),)), Verdict("isolation", False, (CONFIRMS,)), Verdict("reads", True)],
+            "3 checkers judged 5 operations on 1 table; 2 of them found one anomaly, undelete. It is documented",
+        ),
+        (
+            False,
+            [Verdict("replay", False, (undelete(), undelete(name="lost-update"))), Verdict("reads", True)],
+            "2 checkers judged 5 operations on 1 table; 1 of them found 2 anomalies: ",
+        ),
+        (
+            False,
+            [Verdict("replay", False, (undelete(),))],
+            "1 checker judged 5 operations on 1 table and found one anomaly, ",
+        ),
+        (
+            True,
+            [Verdict("replay", True, (undelete(),)), Verdict("reads", True)],
+            "2 checkers judged 5 operations on 1 table; 1 of them found exactly what was expected: undelete.",
+        ),
+    ],
+)
+def test_the_banner_says_who_judged_and_who_found(run: Path, valid: bool, checkers: list[Verdict], said: str) -> None:
+    write_results(run, valid, checkers)
+    assert banner_module.banner(stored.load(run)).sentence.startswith(said)
 
 
 def test_a_run_whose_process_is_gone_is_incomplete(run: Path) -> None:
