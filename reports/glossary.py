@@ -77,6 +77,14 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "Policy",
             "nemesis/order/policy.py",
         ),
+        "seed": Word(
+            "A number from which a run draws its operations, their keys, its faults and its priorities: the same seed draws the same ones. How "
+            "long each takes is the machine's, so it need not find the same."
+        ),
+        "priority": Word(
+            "Of `order: priority`: each writer has one, drawn from the seed; of the requests at the gate that of the highest goes first "
+            "([order.md](order.md))."
+        ),
         "plan": Word(
             "All that was decided before a run began: the seed, the tables, the versions.",
             "Plan",
@@ -155,6 +163,9 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
         ),
         "harm": Word("How bad an anomaly is, from lost rows to mere cost.", "Harm", "checkers/names.py"),
         "story": Word("Anomalies with one cause, told as one event.", "Story", "checkers/judge/stories.py"),
+        "minimal history": Word(
+            "The fewest operations of a run that still show an anomaly: `5 operations show it, and no fewer`."
+        ),
         "known defect": Word(
             "A scenario of the library that explains the anomalies of a story.",
             "KnownDefect",
@@ -230,7 +241,7 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "A client as the history numbers it; it invokes one operation at a time. After an operation of "
             "unknown outcome its writer goes on as another process, writer + number of writers."
         ),
-        OPERATION_ID: Word("The id of an operation: writer 2, its operation number 39, counted from 0."),
+        OPERATION_ID: Word("The id of an operation: writer 2, its operation number 39, both counted from 0."),
         "acknowledged": Word("The writer was told that its operation took effect (`ok`)."),
         "known": Word(
             "A scenario of the library shows the same anomalies. The line has the command that shows them and, "
@@ -266,6 +277,19 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "3) or in Delta's log."
         ),
         "snapshot": Word("One state of a table, with all its files; each commit of data makes one."),
+        "sequence number": Word(
+            "The number of a commit of an Iceberg table, 1 for the first (format version 2 and later); the higher one is the later."
+        ),
+        "provoked": Word(
+            "By what led to it: the faults that icequake made, the requests that it held, or nothing but the operations."
+        ),
+        **{
+            f"write.{verb}.isolation-level": Word(
+                f"A property of an Iceberg table: at which level {statement} is kept apart from other commits. At `serializable`, the default, "
+                "it also looks for data files that were added since it read; at `snapshot` it does not."
+            )
+            for verb, statement in (("delete", "a DELETE"), ("update", "an UPDATE"), ("merge", "a MERGE"))
+        },
     },
 }
 """Section → word → what it is."""
@@ -273,8 +297,9 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
 
 def explained(word: str) -> Word | None:
     """What a word is; None if the glossary does not have it. The id of any operation is explained as that of one."""
-    known = OPERATION_ID if re.fullmatch(r"w\d+-\d+", word) else word.lower()
-    return next((words[known] for words in WORDS.values() if known in words), None)
+    if found := re.fullmatch(r"w(\d+)-(\d+)", word):
+        return Word(f"The id of an operation: writer {found[1]}, its operation number {found[2]}, both counted from 0.")
+    return next((words[known] for words in WORDS.values() for known in [word.lower()] if known in words), None)
 
 
 def page() -> str:

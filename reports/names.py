@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
@@ -30,6 +30,13 @@ The harm, the gravest first:
 """
 
 
+_ALSO: Mapping[str, str] = {
+    "lost-update": "found by isolation, it is that undelete in other words, and the isolation level is at fault: see `icequake explain "
+    "undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
+}
+"""Name → who is at fault where it only says again what an undelete is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """A name of an anomaly with all that is known of it.
@@ -52,6 +59,8 @@ class Explained:
             yield "for example", f"{self.meaning.example}."
         yield "harm", f"{self.meaning.harm}"
         yield "usually at fault", f"{self.meaning.culprit}"
+        if also := _ALSO.get(self.name):
+            yield "beside undelete", also
         now = repair_words([RepairStep(self.meaning.repair)])
         yield "what to do", f"{now} {self.meaning.remedy}".lstrip()
         if self.rule is not None:

@@ -38,13 +38,20 @@ class ExplainOptions(Options):
         typer.Argument(
             help="An anomaly, a scenario, a fault, an operation kind, a level, a checker, a catalog or an engine."
         ),
-    ]
+    ] = ""
 
     def execute(self) -> int:
         from workloads.file import filekinds
         from workloads.file.meant import suggest
 
-        lines = [line for look_up in _BOOKS for line in look_up(self.name)]
+        if not self.name:
+            raise BadArgument(
+                f"say what to explain: `{command()} explain undelete` an anomaly, `{command()} explain snapshot-isolation` a level, "
+                f"`{command()} explain w0-1` a word of a page; `{command()} list` lists scenarios, operations, faults and others"
+            )
+        spellings = dict.fromkeys((self.name, self.name.replace(" ", "-"), self.name.replace("-", " ")))
+        found = ([line for look_up in _BOOKS for line in look_up(name)] for name in spellings)
+        lines = next(filter(None, found), [])
         if not lines:
             if (file := filekinds.what(Path(self.name))) is not None:
                 raise BadArgument(f"{self.name} is no name but a file or folder, {file}")
@@ -100,6 +107,16 @@ def _word(name: str) -> Iterator[str]:
             ("more words", "docs/glossary.md"),
         ]
         yield from _entry(f"{name}: a word of icequake", found.meaning, facts)
+
+
+def _workload(name: str) -> Iterator[str]:
+    from harness.run.resolve import read_workload
+    from workloads.file import workload
+
+    path = workload.LIBRARY / f"{name}.yaml"
+    if path.parent == workload.LIBRARY and path.is_file():
+        told = " ".join(read_workload(path).workload.description.split())
+        yield from _entry(f"{name}: a workload", told, [(_COMMAND, f"{command()} run {name}")])
 
 
 def _anomaly(name: str) -> Iterator[str]:
@@ -235,6 +252,7 @@ _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
     _error,
     _scenario,
     _issue,
+    _workload,
     _word,
 )
 """A name of several of them, such as ``read-your-writes``, is explained as each."""
@@ -248,6 +266,7 @@ def _known() -> Iterator[str]:
     from nemesis.faults.registry import VERBS
     from reports import glossary, names
     from workloads.engines.engines import ENGINES
+    from workloads.file import workload
     from workloads.operations.kinds import KINDS
 
     checkers = (c.name for c in ALL)
@@ -265,6 +284,7 @@ def _known() -> Iterator[str]:
             *_OUTCOMES,
             *_ERRORS,
             *(s.scenario for s in _library()),
+            *(path.stem for path in workload.LIBRARY.glob("*.yaml")),
             *(word for words in glossary.WORDS.values() for word in words),
         ]
     )
