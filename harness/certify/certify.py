@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -16,6 +18,7 @@ from checkers.certificate import Absent, Certificate, Conclusion, RequirementRes
 from checkers.evidence import journal
 from checkers.evidence.journal import Journal, JournalFormat
 from compose.catalogs import user_file
+from compose.catalogs.user_file import UserCatalogFile
 from compose.redaction import Redaction
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
@@ -26,7 +29,7 @@ from harness.certify.requirements import requirements
 from harness.certify.servers import serving
 from harness.run.settings import Watcher
 
-JOURNAL, LOGS, LEFT = "requirements.jsonl", "logs", "left.txt"
+JOURNAL, LOGS, LEFT, STORED = "requirements.jsonl", "logs", "left.txt", "certify.json"
 WORST = tuple(Conclusion)
 """The worst first: what one of several tries said counts."""
 MOST_WIRE = 4
@@ -86,12 +89,13 @@ class Certify:
         """Ask.
 
         Raises:
-            CertifyError: the folder has another certificate, or cannot be written.
+            CertifyError: the folder has another certificate, or one of another version or address of a catalog; or cannot be written.
             SecretsLeft: a log of a stack may have a secret and could be neither cleaned nor removed.
             OSError: the disk is full.
             KeyboardInterrupt: the user stopped it; the answers so far are there.
         """
-        header = {"catalogs": dict(self.catalogs), "repeat": self.repeat, "rounds": self.rounds}
+        header = {"repeat": self.repeat, "rounds": self.rounds}
+        of = {"catalogs": dict(self.catalogs), "software": self._software(), "addresses": self._addresses()}
         self._stacks = WarmStacks(
             lambda key, logs, _: self.serve(self.catalogs[key[0]], logs, self.watcher),
             self.into / LOGS,
@@ -100,8 +104,9 @@ class Certify:
             secrets=secrets_of_files(self.catalogs.values()),
             called=lambda key: f"asking {key[0]}, which is up" if self._foreign(key[0]) else f"starting {key[0]}",
         )
-        with Journal(self.into / JOURNAL, FORM, header, also={"icequake": __version__}) as lines:
+        with Journal(self.into / JOURNAL, FORM, header, also={**of, "icequake": __version__}) as lines:
             self.answers = lines.lines
+            self._check_same(lines.header)
             jobs = [(name, r) for name in self.catalogs for r in self.asked]
             decided = {key for key, a in self._last().items() if a.conclusion is not Conclusion.ERROR}
             missing = {(name, r.id) for name, r in jobs} - decided
@@ -124,14 +129,53 @@ class Certify:
         """What the folder has: the last answer of each requirement."""
         given = self._last()
         answers = [given[key] for name in self.catalogs for r in requirements() if (key := (name, r.id)) in given]
-        servers = {name: self.servers.get(name, "") for name in self.catalogs}
+        servers = self._addresses() | {name: self._plain(name, uri) for name, uri in self.servers.items()}
+        servers = {name: servers.get(name, "") for name in self.catalogs}
         made = datetime.now(UTC).isoformat(timespec="seconds")
         questions = [r.question for r in requirements()]
         return Certificate(servers, questions, answers, made, __version__, command, self._software())
 
+    def _check_same(self, header: Mapping[str, Any]) -> None:
+        """Raises CertifyError: the folder's answers are of other catalogs, or of another version or address of one."""
+        if (theirs := header.get("catalogs") or {}) != dict(self.catalogs):
+            there, here = (",".join(x.values()) for x in (theirs, self.catalogs))
+            raise CertifyError(
+                f"{self.into} holds a certificate of {there}, not of {here}; give another folder with --into"
+            )
+        before = self.into / STORED
+        software = header.get("software")
+        if software is None:  # releases before wrote no such key
+            software = read(before).software if before.exists() else self._software()
+        addresses = header.get("addresses") or self._addresses()
+        for name, own in self._own.items():
+            pairs = (software.get(name), self._software().get(name)), (addresses.get(name), self._addresses()[name])
+            for was, now in pairs:
+                if was != now:
+                    count = len([a for a in self._last().values() if a.catalog == name])
+                    compare = f", and compare with --against {before}" if before.exists() else ""
+                    raise CertifyError(
+                        f"{self.into}: its {count} answers are of {was or 'no named version'}; {own.file} now says "
+                        f"{now or 'no summary:'}. Ask all of it in a new folder (--into …){compare}"
+                    )
+
+    @cached_property
+    def _own(self) -> dict[str, UserCatalogFile]:
+        """The catalogs among these that have a file."""
+        return {name: user_file.load(Path(file)) for name, file in self.catalogs.items() if user_file.is_file(file)}
+
     def _software(self) -> dict[str, str]:
-        files = [user_file.load(Path(n)) for n in self.catalogs.values() if user_file.is_file(n)]
-        return {own.name: Redaction(own.secrets).text(own.summary) for own in files if own.summary}
+        return {name: self._plain(name, own.summary) for name, own in self._own.items() if own.summary}
+
+    def _addresses(self) -> dict[str, str]:
+        """Where they are asked, as their files say."""
+        return {
+            name: self._plain(name, str((own.pyiceberg or {}).get("uri", own.uri))) for name, own in self._own.items()
+        }
+
+    def _plain(self, name: str, text: str) -> str:
+        """A text as others may read it."""
+        own = self._own.get(name)
+        return text if own is None else Redaction(own.secrets).text(text)
 
     def _last(self) -> dict[tuple[str, str], RequirementResult]:
         return {(a.catalog, a.id): a for a in self.answers}
@@ -152,7 +196,7 @@ class Certify:
                     self._leave(lease.stack.places)
 
     def _foreign(self, name: str) -> bool:
-        return user_file.is_file(self.catalogs[name])
+        return name in self._own
 
     def _leave(self, places: Iterable[str]) -> None:
         file = self.into / LEFT

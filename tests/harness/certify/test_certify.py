@@ -41,11 +41,13 @@ FAST = "null-ref,duplicate-commit,txn-same-table-twice,key-replays"
 
 
 class Forgetful(Catalog):
-    """Of two changes of one table in a transaction it makes the first, as Iceberg's own test server does."""
+    """Of two changes of one table in a transaction it makes the first, as Iceberg's own test server does, until it is mended."""
+
+    mended = False
 
     def transact(self, changes: list[Json]) -> Reply:
         first = {c["identifier"]["name"]: c for c in reversed(changes)}
-        return super().transact(list(first.values()))
+        return super().transact(changes if self.mended else list(first.values()))
 
 
 class Keyless(Catalog):
@@ -210,14 +212,12 @@ def test_an_unfinished_certificate_gets_what_it_lacks(own: Path, tmp_path: Path)
     assert stored(tmp_path / "into").keys() == set(FAST.split(","))
 
 
-def test_what_is_asked_of_a_finished_certificate_is_asked_anew_and_its_other_answers_stay(
-    own: Path, tmp_path: Path
-) -> None:
-    into, old = tmp_path / "into", tmp_path / "into" / "certify.json"
-    typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
-    before = stored(into)
-    with serving(Keyless()) as uri:
+def test_what_is_asked_of_a_finished_certificate_is_asked_anew_and_its_other_answers_stay(tmp_path: Path) -> None:
+    own, into, old = tmp_path / "mine.yaml", tmp_path / "into", tmp_path / "into" / "certify.json"
+    with serving(server := Forgetful()) as uri:
         own.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
+        before, server.mended = stored(into), True
         words = "--catalog", own, "--only", "txn-same-table-twice", "--into", into
         code, out = typed(*words, "--against", old)
     assert "mine txn-same-table-twice: pass" in out, "it is asked"
@@ -259,6 +259,56 @@ def test_a_folder_of_another_certificate_is_refused_in_one_line(own: Path, tmp_p
     assert isinstance(result.exception, Crash)
     assert explain(result.exception, "icequake certify --help") == BAD_INPUT
     assert not list(tmp_path.glob("icequake-error-*"))
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["its journal says of what", "its certificate alone does"])
+def test_a_certificate_takes_on_the_name_of_no_other_version(own: Path, tmp_path: Path, recorded: bool) -> None:
+    """Nor of another server: its answers would stand below a name that none of them is of."""
+    into, address = tmp_path / "cert", own.read_text()
+    own.write_text(address + "summary: MyCat 3.1, staging\n")
+    typed("--catalog", own, "--only", FAST, "--into", into, "--quiet")
+    if not recorded:
+        journal = into / "requirements.jsonl"
+        header, *answers = journal.read_text().splitlines(keepends=True)
+        before = {k: v for k, v in json.loads(header).items() if k in ("format", "catalogs", "rounds", "icequake")}
+        journal.write_text(json.dumps(before) + "\n" + "".join(answers))
+    before = stored(into)
+    words = "--catalog", own, "--only", "null-ref", "--into", into
+    own.write_text(address + "summary: MyCat 3.2, staging\n")
+    code, out = typed(*words)
+    assert code == 254
+    assert (
+        f"{into}: its 4 answers are of MyCat 3.1, staging; {own} now says MyCat 3.2, staging. Ask all of it in a new "
+        f"folder (--into …), and compare with --against {into / 'certify.json'}"
+    ) in out
+    if recorded:
+        with serving(Keyless()) as uri:
+            own.write_text(f"spark: {{type: rest, uri: '{uri}'}}\nsummary: MyCat 3.1, staging\n")
+            code, out = typed(*words)
+        assert code == 254 and f"; {own} now says {uri}. Ask all of it in a new folder" in out
+    assert stored(into) == before
+    own.write_text(address + "summary: MyCat 3.1, staging\n")
+    assert typed(*words)[0] == 1, "the same build is asked again"
+
+
+def test_the_folder_of_an_address_with_a_password_does_not_have_the_password(tmp_path: Path) -> None:
+    file, into = tmp_path / "mine.yaml", tmp_path / "into"
+    with serving(Catalog()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri.replace('://', '://me:not-for-you@')}'}}\n")
+        code, out = typed("--catalog", file, "--only", "null-ref", "--into", into, "--quiet")
+    assert code == 0, out
+    assert "not-for-you" not in out
+    for found in into.rglob("*"):
+        assert not found.is_file() or "not-for-you" not in found.read_text(), found
+
+
+def test_a_folder_of_another_catalog_is_refused_by_the_names_of_both(own: Path, tmp_path: Path) -> None:
+    into, other = tmp_path / "cert", tmp_path / "my32.yaml"
+    other.write_text("name: mine\n" + own.read_text())
+    typed("--catalog", own, "--only", "null-ref", "--into", into, "--quiet")
+    code, out = typed("--catalog", other, "--only", "null-ref", "--into", into, "--quiet")
+    assert code == 254
+    assert f"{into} holds a certificate of {own}, not of {other}; give another folder with --into" in out
 
 
 def test_what_changed_since_another_certificate_is_said(own: Path, tmp_path: Path) -> None:
