@@ -12,7 +12,7 @@ from dataclasses import replace
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
-from checkers.judge.repairsteps import MOST_NAMED, Repair, RepairStep
+from checkers.judge.repairsteps import ALONE, MOST_NAMED, Repair, RepairStep
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
@@ -258,7 +258,7 @@ def _again(
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
 
 
-_UNDELETED = "Run {ops} again while nothing else writes{ids}: its rows were still there when it had committed."
+_UNDELETED = f"Run {{ops}} again {ALONE}{{ids}}: its rows were still there when it had committed."
 _NONE_LEFT = "Nothing to repair{ids}: no such row is left."
 _OTHERS_LEFT = "Nothing to repair{ids}: what was left is gone, and what has this id now was written later."
 

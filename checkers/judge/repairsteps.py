@@ -14,6 +14,10 @@ THIS_CARD = "this card"
 """Where the statements of the operations are."""
 
 
+ALONE = "while nothing else writes"
+"""In a step whose operation did harm only because another one ran at once."""
+
+
 class Repair(IntEnum):
     """What a step does, in the order in which a table is mended.
 

@@ -223,6 +223,7 @@ class SoakOptions(Options):
 
     def execute(self) -> int:
         from harness.experiments.soakorder import SoakPlan, new_folder
+        from reports.drawing.words import plural
 
         if self.dry_run:
             code = _show(self._file, self._budget, self.runs)
@@ -238,7 +239,9 @@ class SoakOptions(Options):
         )
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
-            voice.keep(f"{self._suite.suite}, {len(self._file.cells)} cells, seed {seed}, {self.how_long}: {into}")
+            voice.keep(
+                f"{self._suite.suite}, {plural(len(self._file.cells), 'cell')}, seed {seed}, {self.how_long}: {into}"
+            )
             voice.keep(f"go on at any time with: {goes_on}")
             if (missing := self._without_lake() or self._unusable_lake(into)) is not None:
                 voice.keep(missing)

@@ -347,7 +347,12 @@ def recipe(run: Stored, every: Sequence[RunAnswer]) -> list[str]:
     blamed = explain.listing(dict.fromkeys(s.who for a in every for s in a.stories if _wrote_wrong(s)))
     by = f" Let another engine than {blamed} do that." if blamed else ""
     more = len(steps) - MOST_STEPS
-    few = [replace(s, text=s.text + by) if s.does is repairsteps.Repair.RUN_AGAIN else s for s in steps[:MOST_STEPS]]
+    few = [
+        replace(s, text=s.text + by)
+        if s.does is repairsteps.Repair.RUN_AGAIN and repairsteps.ALONE not in s.text
+        else s
+        for s in steps[:MOST_STEPS]
+    ]
     asked = statements.asked(run, (o for o in run.operations if any(o.op in s.ops for s in few)))
     said = repair_steps(few, lambda s: _told_on(told_on[s.text.removesuffix(by)]) or "this page", asked)
     return said + ([f"and {words.plural(more, 'more step')}, on the cards"] if more > 0 else [])

@@ -19,6 +19,7 @@ from reports.drawing.page import Table, TableCell, TableColumn, TableRow, joined
 from reports.drawing.svg import element
 from reports.run.bands import clock_origin_ms
 from reports.run.stored import Stored
+from workloads.operations.kinds import KINDS
 
 OUTCOME_MARKS = {"ok": "●", "fail": "✕", "info": "?"}
 """Outcome of an operation → its mark."""
@@ -176,10 +177,18 @@ def _row(shown: Shown, o: Operation, tables: bool, parts: Mapping[str, str], key
         words.moment_number(None if o.completed is None else figures.ms(o.completed.time)),
         words.milliseconds(figures.latency_ms(o)),
         joined(ended),
-        snapshot(scan) if (scan := shown.scanned(o)) is not None else "–",
+        snapshot(scan) if (scan := shown.scanned(o)) is not None else _NOT_SEEN if _reads(o) else "–",
         snapshots or "–",
     ]
     return TableRow(cells, below=_said(o, keys), of=o.op)
+
+
+_NOT_SEEN = muted("not recorded")
+"""What an operation read of which no request was seen."""
+
+
+def _reads(o: Operation) -> bool:
+    return o.f in KINDS and not KINDS[o.f].means_the_same_everywhere
 
 
 def _said(o: Operation, keys: Collection[int]) -> str | Markup:

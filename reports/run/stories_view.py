@@ -12,10 +12,11 @@ from checkers.evidence.tableformat import find
 from checkers.judge import by_engine as engines
 from checkers.judge import stories
 from checkers.judge.by_engine import Did
-from checkers.judge.causes import events
+from checkers.judge.causes import SECOND_OPINIONS, events
 from checkers.judge.known import KnownDefect, of_scenario
 from checkers.judge.stories import UNREADABLE_STEP, Story, StoryStep
 from checkers.names import meaning
+from checkers.timeline import explain
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import (
@@ -80,6 +81,7 @@ class StoryView:
     struck: tuple[str, ...]
     lines: tuple[StoryLine, ...]
     known: tuple[KnownLine, ...]
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,9 @@ def shapes(run: Stored) -> list[ShapeView]:
             engines.named(s.who, s.engine, versions(run), _catalog(run)),
             mark(run, s),
             tuple(_struck(run, s)),
-            tuple(_line(s.table or "", step) for step in s.steps),
+            tuple(_line(s.table or "", step) for step in s.steps if not _says_again(s, step)),
             tuple(map(known_line, s.known)),
+            also_named(s),
         )
 
     return [
@@ -165,6 +168,16 @@ def versions(run: Stored) -> dict[str, str]:
     """The versions of the plan, without those of formats that none of its tables has."""
     used = {str(s.get("format") or ICEBERG) for s in table_specs(run)} or {ICEBERG}
     return {k: v for k, v in run.plan.versions.items() if k in used or k not in get_args(TableFormatName)}
+
+
+def _says_again(s: Story, step: StoryStep) -> bool:
+    """Whether only checkers found it that say in other words what others find: no step on the way to what happened."""
+    return step.name != s.name and bool(step.checkers) and {*step.checkers} <= SECOND_OPINIONS.keys()
+
+
+def also_named(s: Story) -> tuple[str, ...]:
+    """How other checkers name what happened: ``lost-update (isolation)``."""
+    return tuple(f"{step.name} ({', '.join(step.checkers)})" for step in s.steps if _says_again(s, step))
 
 
 def _line(table: str, step: StoryStep) -> StoryLine:
@@ -257,10 +270,13 @@ def _engine(d: Did) -> TableRow:
 
 
 def what_happened(view: StoryView) -> list[Block]:
-    """The steps of a story, the cause first, if it has several."""
-    if len(view.lines) < 2 and not view.struck and view.story.name != UNREADABLE_STEP:
-        return []
-    return [Text([*view.struck, *map(_step, view.lines)], "steps")]
+    """The steps of a story, the cause first, if it has several, and how other checkers name it."""
+    steps = len(view.lines) > 1 or bool(view.struck) or view.story.name == UNREADABLE_STEP
+    also = f"also named {explain.listing(words.shorten(x, 80) for x in view.also)}" if view.also else ""
+    return [
+        *([Text([*view.struck, *map(_step, view.lines)], "steps")] if steps else []),
+        *([Text([also], "note")] if also else []),
+    ]
 
 
 def _step(line: StoryLine) -> Markup:

@@ -220,7 +220,12 @@ def _shape(
         times = f" ×{words.grouped(step.count)}" if step.count > 1 else ""
         name = "" if step.name == UNREADABLE_STEP else f"{words.shorten(step.name, 60)}{times}: "
         out += to.wrap(name + words.shorten(step.text, 600), "    ")
-    for label, text in (("do now", s.repair), ("avoid it", s.remedy), ("until then", s.meanwhile)):
+    for label, text in (
+        ("also named", ", ".join(first.also)),
+        ("do now", s.repair),
+        ("avoid it", s.remedy),
+        ("until then", s.meanwhile),
+    ):
         if text:
             before = told.setdefault((label, text), number or 1)
             said_here = text.replace("`", "") if before == (number or 1) else f"as for {before}"

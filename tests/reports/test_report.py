@@ -29,7 +29,7 @@ from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
 from checkers.judge.known import KnownDefect
-from checkers.judge.repairsteps import Repair, RepairStep
+from checkers.judge.repairsteps import ALONE, Repair, RepairStep
 from checkers.judge.stories import Stories, Story, StoryStep
 from checkers.names import Harm, meaning
 from checkers.timeline import explain
@@ -45,6 +45,7 @@ from reports.run import (
     statements,
     stored,
     stories_view,
+    summary,
     timeline,
     values,
 )
@@ -1353,6 +1354,34 @@ def test_who_has_no_backup_reads_the_steps_of_going_back_below_that(run: Path) -
     top = first_screen(run, replace(lost(0, "orders"), repairs=(RepairStep("Restore.", Repair.RESTORE), *back)))
     branch = '<li>If you have none:<ol type="a"><li>Go back.</li><li>Move.</li></ol></li>'
     assert f"<ol><li>Restore.</li>{branch}</ol>" in top
+
+
+def test_what_only_runs_again_while_nothing_else_writes_needs_no_other_engine(run: Path) -> None:
+    step = RepairStep(f"Run {{ops}} again {ALONE}.", Repair.RUN_AGAIN, ("w1-0",))
+    bad = replace(lost(1), name="undelete", who="DuckDB", engine="duckdb", headline="h", repairs=(step,))
+    top = first_screen(run, bad)
+    assert ALONE in top and "Let another engine" not in top
+
+
+def test_second_opinions_are_no_steps_but_other_names(run: Path) -> None:
+    """A list of steps reads as if one came after the other."""
+    steps = (
+        StoryStep("lost-update", ("isolation",), 1, ("w1-0",), "one is gone", 0),
+        StoryStep("undelete", ("replay",), 1, ("w1-0",), "it is still there"),
+    )
+    loaded = stored.load(run)
+    story = replace(lost(0, "orders"), name="undelete", ops=("w1-0",), steps=steps, anomalies=(("replay", 0),))
+    told = replace(loaded, told=Stories((), (story,)))
+    html = page.render(told)
+    read(html)
+    assert "also named lost-update (isolation)" in html and "one is gone" not in html
+    lines = summary.lines(told, width=100, colour=False)
+    assert "    also named: lost-update (isolation)" in lines and not [x for x in lines if "one is gone" in x]
+
+
+def test_an_operation_that_reads_and_was_not_seen_says_so(run: Path) -> None:
+    text = read(page.write(run).read_text()).text
+    assert "not recorded" in text
 
 
 def test_an_engine_that_wrote_wrong_rows_does_not_run_statements_again(run: Path) -> None:
