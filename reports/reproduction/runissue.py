@@ -92,7 +92,8 @@ def _actual(run: Stored, view: StoryView) -> Iterator[str]:
     yield f"### {_sentence(s.headline)}"
     yield f"{s.consequence} {_sentence(stories_view.who_and_how(view))}."
     known = (f"It looks like {k.href or k.label}{f' ({k.state})' if k.state else ''}" for k in view.known)
-    yield "\n".join(f"* {text}." for text in (*view.struck, *(line.text for line in view.lines), *known))
+    also = [f"Other checkers name it {', '.join(view.also)}"] if view.also else []
+    yield "\n".join(f"* {text}." for text in (*view.struck, *(line.text for line in view.lines), *also, *known))
     why = next((a.explanation for a in anomalies_of(s, run.verdicts) if a.name == s.name and a.explanation), "")
     if why:
         yield _fenced("", words.shorten(why, MOST_OF_WHY))

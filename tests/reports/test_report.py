@@ -35,6 +35,7 @@ from checkers.names import Harm, meaning
 from checkers.timeline import explain
 from checkers.verdict import Anomaly, MinimalHistory, Validity, Verdict
 from reports.drawing import words
+from reports.reproduction.runissue import run_issue
 from reports.run import (
     anomalies,
     card,
@@ -1375,6 +1376,7 @@ def test_second_opinions_are_no_steps_but_other_names(run: Path) -> None:
     html = page.render(told)
     read(html)
     assert "also named lost-update (isolation)" in html and "one is gone" not in html
+    assert "* Other checkers name it lost-update (isolation)." in run_issue(told, "", "icequake run x", "")
     lines = summary.lines(told, width=100, colour=False)
     assert "    also named: lost-update (isolation)" in lines and not [x for x in lines if "one is gone" in x]
 
