@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, urlsplit
 
 from compose.redaction import Redaction
+
+_MASTER = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?|yarn|spark://.+|k8s://.+")
 
 
 class AddressError(ValueError):
@@ -25,6 +28,15 @@ def store_address(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname or not bucket or parts.query or parts.fragment:
         raise AddressError(Redaction(()).text(f" {url}: {form}"))
     return parts
+
+
+def spark_master(text: str) -> str:
+    """The address of a Spark master, of whatever kind. Raises AddressError."""
+    if not _MASTER.fullmatch(text) or (text.startswith("spark://") and not masters(text)):
+        raise AddressError(
+            "no Spark master; give spark://host:7077, several separated by commas, local[4], yarn or k8s://https://host:port"
+        )
+    return text
 
 
 def masters(master: str) -> list[tuple[str, int]]:

@@ -15,11 +15,11 @@ from urllib.parse import quote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from compose.catalogs import properties
-from compose.catalogs.addresses import AddressError, masters, store_address
+from compose.catalogs.addresses import AddressError, spark_master, store_address
 from compose.catalogs.catalog import CONNECT_TIMEOUT_MS, SOCKET_TIMEOUT_MS, Guard, Wire, split
 from compose.catalogs.properties import Properties, Source, unfilled
 from workloads.file.engineproperties import property_problem
-from workloads.file.meant import unknown
+from workloads.file.meant import nearest, unknown
 
 is_file = properties.is_file
 """Whether ``catalog: NAME`` names a file of this kind, not a catalog of ``compose.catalogs.registry``."""
@@ -164,13 +164,11 @@ def _check(file: _File, source: Source) -> None:
             store_address(file.s3)
         except AddressError as e:
             wrong(("s3",), f"s3:{e}")
-    if (
-        (master := file.master) is not None
-        and master.startswith("spark:")
-        and not unfilled(master)
-        and not masters(master)
-    ):
-        wrong(("master",), f"master: {master}: give spark://host:7077, or several separated by commas")
+    if file.master is not None and not unfilled(file.master):
+        try:
+            spark_master(file.master)
+        except AddressError as e:
+            wrong(("master",), f"master: {file.master}: {e}")
     if not any(key.removeprefix("spark.") in ("type", "catalog-impl") for key in spark):
         wrong(("spark",), f"spark: needs type ({', '.join(TYPES)}) or catalog-impl (a class)")
     elif (given := spark.get("type")) is not None and given not in TYPES and not unfilled(given):
@@ -182,6 +180,11 @@ def _check(file: _File, source: Source) -> None:
         )
     uri = spark.get("uri", "")
     if unfilled(uri):
+        return
+    if not uri and TYPES.get(spark.get("type", ""), _UNKNOWN).http:
+        meant = next((key for key in spark if key != "uri" and nearest(key, ["uri"])), None)
+        remedy = ", the address of its server" if meant is None else f" (did you mean uri for {meant!r}?)"
+        wrong(("spark",), f"spark: type {spark['type']} needs uri{remedy}")
         return
     if TYPES.get(spark.get("type", ""), _UNKNOWN).http and uri and not uri.startswith(("http://", "https://")):
         wrong(("spark", "uri"), f"uri: {uri!r} does not begin with http:// or https://; write http://{uri}")

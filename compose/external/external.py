@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compose.catalogs.addresses import AddressError, masters, store_address
+from compose.catalogs.addresses import AddressError, masters, spark_master, store_address
 from compose.catalogs.user_file import UserCatalogFile
 from compose.endpoints import is_local
 from compose.processes.ports import LOOPBACK
@@ -127,8 +127,10 @@ def external(
     found = External(catalog, store(s3, spark, environment, option) if s3 else None, master)
     if master is not None:
         hosts = masters(master)
-        if master.startswith("spark:") and not hosts:
-            raise ExternalError(f"--spark {master}: give spark://host:7077, or several separated by commas")
+        try:
+            spark_master(master)
+        except AddressError as e:
+            raise ExternalError(f"--spark {master}: {e}") from None
         if not is_local(master) and found.store is None and not all(h in _LOCAL_HOSTS for h, _ in hosts):
             raise ExternalError(
                 f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"

@@ -34,7 +34,7 @@ from checkers.columns import cluster as columns
 from checkers.evidence.runfolder import RunFolder, StoreError
 from checkers.judge import by_table
 from checkers.judge.runfolder import Results, write_results
-from compose.catalogs.addresses import masters
+from compose.catalogs.addresses import AddressError, spark_master
 from compose.endpoints import is_local
 from compose.external.external import External, driver_host
 from compose.external.preflight import preflight
@@ -64,8 +64,6 @@ END_SECONDS = 10.0
 UNRESPONSIVE = "All masters are unresponsive"
 """What Spark's log says when it gives up to reach a master, after a minute (``StandaloneAppClient``)."""
 
-_MASTER = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?|yarn|spark://.+|k8s://.+")
-
 
 class SparkError(RuntimeError):
     """Spark cannot judge; one line with the remedy."""
@@ -88,10 +86,10 @@ class Cluster:
         Raises:
             MasterError: there is no such kind of address.
         """
-        if not _MASTER.fullmatch(master) or (master.startswith("spark://") and not masters(master)):
-            raise MasterError(
-                f"--spark {master}: no address of a Spark; allowed: local[N], local[*], spark://host:7077, yarn, k8s://https://host:port"
-            )
+        try:
+            spark_master(master)
+        except AddressError as e:
+            raise MasterError(f"--spark {master}: {e}") from None
         self.master = master
         self.scratch = Path()
         self._spark: SparkSession | None = None

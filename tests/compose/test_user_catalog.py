@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from compose.catalogs import user, user_file
-from compose.catalogs.addresses import masters
+from compose.catalogs.addresses import masters, spark_master
 from compose.catalogs.probe import Probe, ProbeError
 from compose.catalogs.registry import catalog_of
 from compose.endpoints import Endpoints
@@ -77,6 +77,9 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
             ("http://localhost:8181", "there:81"),
             ":4: uri: 'there:81' does not begin with http:// or https://; write http://there:81",
         ),
+        (("  uri:", "  url:"), ":2: spark: type rest needs uri (did you mean uri for 'url'?)"),
+        (("  uri: http://localhost:8181\n", ""), ":2: spark: type rest needs uri, the address of its server"),
+        (("  uri: http://localhost:8181", "  uri: ''"), ":2: spark: type rest needs uri, the address of its server"),
         (("  type: rest", "  type: rset"), ":3: type: unknown type 'rset' (did you mean rest?); allowed: rest, hive"),
         (("  type: rest", "  spark.type: rest"), ":3: spark.type: give what follows spark.sql.catalog.<name>. here"),
         (
@@ -340,8 +343,23 @@ def test_a_bad_store_of_the_file_is_said_with_its_line_and_with_all_else_that_is
     assert [line.partition(";")[0] for line in told] == [
         "7: unknown key 'comit' (did you mean commit?)",
         "8: s3: htp://a/b: give http://host:9000/bucket or http://host:9000/bucket/prefix",
-        "9: master: spark://far: give spark://host:7077, or several separated by commas",
+        "9: master: spark://far: no Spark master",
     ]
+
+
+@pytest.mark.parametrize("wrong", ["127.0.0.1:7077", "sprk://h:7077", "localhost:7077", "spark://h", "yarn-client"])
+def test_what_is_no_master_is_told_of_the_file_as_of_the_option(wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError) as error:
+        described(tmp_path, REST.replace("commit:", "comit:") + f"master: {wrong}\n")
+    says = f"{wrong}: no Spark master; give spark://host:7077, several separated by commas, local[4], yarn or k8s://https://host:port"
+    assert str(error.value).splitlines()[1:] == [f"{tmp_path}/my.yaml:8: master: {says}"], "with all else that is wrong"
+    done = inside("run", "quick", "--spark", wrong, "--dry-run", cwd=tmp_path)
+    assert done.returncode == 254 and f"--spark {says}" in done.stderr
+
+
+@pytest.mark.parametrize("right", ["spark://a:1,b:2", "local[2,4]", "local", "yarn", "k8s://https://a:1"])
+def test_each_kind_of_master_is_one(right: str, tmp_path: Path) -> None:
+    assert described(tmp_path, REST + f'master: "{right}"\n').master == spark_master(right) == right
 
 
 @pytest.mark.parametrize("key", ["uri", "s3", "master", "type"])

@@ -92,8 +92,8 @@ def test_runs_as_columns_are_judged_in_process(tmp_path: Path) -> None:
             "--engine sparc: unknown engine 'sparc' (did you mean spark?); allowed: auto, exact, columns, process",
         ),
         (["--spark", "local[2]"], "--spark local[2]: give --engine spark with it"),
-        (["--engine", "spark", "--spark", "bogus"], "--spark bogus: no address of a Spark; allowed: local[N]"),
-        (["--engine", "spark", "--spark", "spark://here"], "--spark spark://here: no address of a Spark"),
+        (["--engine", "spark", "--spark", "bogus"], "--spark bogus: no Spark master; give spark://host:7077"),
+        (["--engine", "spark", "--spark", "spark://here"], "--spark spark://here: no Spark master"),
         (["--engine", "process", "--model", "register"], "--model applies to history files only"),
         (["--pages"], "--pages: the page of a single run is always written"),
     ],
@@ -142,7 +142,7 @@ def test_masters(master: str) -> None:
 
 @pytest.mark.parametrize("master", ["", "local[x]", "spark://a", "http://a:1", "mesos://a:1"])
 def test_what_is_no_master(master: str) -> None:
-    with pytest.raises(MasterError, match="allowed: local"):
+    with pytest.raises(MasterError, match=r"no Spark master; give spark://host:7077, .*local\[4\], yarn or k8s://"):
         Cluster(master)
 
 
