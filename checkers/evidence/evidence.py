@@ -23,6 +23,7 @@ class Evidence:
     the catalog, so that what they did not see was not sent. ``labels``: table → who made its snapshots that name no operation, if that
     was looked for (``checkers.timeline.timelines.named``); ``logs`` has those names already.
     ``accepted``: table → what accepted requests asked of it, where the catalog is told snapshots in place of metadata files (REST).
+    ``answered``: operation → the answer to its commit of no snapshot (REST), such as a property's, which the catalog accepted.
     """
 
     history: History
@@ -33,6 +34,7 @@ class Evidence:
     accepted: Mapping[str, tuple[AcceptedChange, ...]] = field(default_factory=dict)
     carried: Mapping[str, tuple[Carried, ...]] = field(default_factory=dict)
     proxied: bool = False
+    answered: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Labels] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What several checkers need of this evidence, once it is known, by the name of the part that computes it."""

@@ -6,7 +6,7 @@ import io
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,14 @@ class Carried(msgspec.Struct, frozen=True, gc=False):
 class Proxied:
     """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`.
 
+    ``answered``: operation → the answer to its accepted commit of no snapshot, such as ``204 to POST /v1/transactions/commit``.
     ``problem``: why some of it is not known: the log cannot be read, or it has a line, the first of which is named, that is no request.
     """
 
     swaps: dict[str, tuple[PointerSwap, ...]]
     accepted: dict[str, tuple[AcceptedChange, ...]]
     carried: dict[str, tuple[Carried, ...]]
+    answered: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
 
@@ -163,7 +165,7 @@ def read_all(path: Path, logs: Mapping[str, TableLog]) -> Proxied:
         return Proxied({}, {}, {})
     except OSError as e:
         where = f"{path.name}{f':{e.line}' if isinstance(e, UnusableFile) and e.line else ''}"
-        return Proxied({}, {}, {}, f"{where}: cannot be read: {e.strerror}; what it says of commits is not known")
+        return Proxied({}, {}, {}, {}, f"{where}: cannot be read: {e.strerror}; what it says of commits is not known")
     return replace(found.done(), problem=problem)
 
 
@@ -258,7 +260,7 @@ class ProxyLogFacts:
 
     def done(self) -> Proxied:
         """What was found."""
-        return Proxied(self._swaps.done(), self._changes.done(), self._requests.done())
+        return Proxied(self._swaps.done(), self._changes.done(), self._requests.done(), self._swaps.answered)
 
 
 def _unusual(raw: bytes, swaps: _Swaps, changes: _Changes, requests: _Requests) -> None:
@@ -296,6 +298,7 @@ class _Swaps:
         self._ops: dict[str, str] = {}
         self._merged: dict[str, tuple[int, int]] = {}
         self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
+        self.answered: dict[str, str] = {}
 
     def add(self, record: _Line, *, only: bool = False) -> None:
         """Look at one record; ``only`` as for :meth:`ProxyLogFacts.look`."""
@@ -303,6 +306,9 @@ class _Swaps:
         accepted_merge = what.endswith(MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
             self._merged[asked] = times
+        of_no_snapshot = record.kind == "commit" and record.new is None and record.changes is None
+        if of_no_snapshot and isinstance(asked, str) and what.startswith("POST /") and _accepts(str(record.status)):
+            self.answered.setdefault(asked, f"{record.status} to {what}")
         pointer = record.location or record.new
         if not only and type(pointer) is str and self._table(normalise(pointer)) is None:
             return  # most lines are about other tables

@@ -271,6 +271,7 @@ class _Run:
             accepted=proxied.accepted,
             carried=proxied.carried,
             proxied=self.run.proxy.exists(),
+            answered=proxied.answered,
         )
         evidence = named(alone)
         operations = evidence.history.operations()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from checkers import pointer
@@ -59,6 +60,7 @@ def done_by(
     *,
     cleaned: bool = False,
     log: TableLog | None = None,
+    told: Mapping[str, str] = MappingProxyType({}),
 ) -> DoneBy:
     """Who did what the anomalies of one story say.
 
@@ -67,6 +69,7 @@ def done_by(
         catalog: what type of catalog it was; None: nobody knows.
         of: the table's format.
         log: the table's, if there is one.
+        told: operation → the answer to its commit of no snapshot (``Evidence.answered``).
         cleaned: an operation that deletes files ran on the table, so that it may have deleted them and not the client.
     """
     server = SERVER if catalog is None or catalog.type in DECIDING_SERVERS else CATALOG
@@ -83,6 +86,10 @@ def done_by(
     engine = explain.engine(o)
     if meant(name) is Culprit.MAKER and server == SERVER and catalog is not None:
         return DoneBy(f"{engine} or {SERVER}")  # the server writes the file, and the client says what goes into it
+    if name == "lost-metadata-change" and server == SERVER and not told:
+        return DoneBy(f"{engine} or {SERVER}")  # nobody saw whether it was sent
+    if name == "lost-metadata-change" and server == SERVER and o.op in told:
+        return DoneBy(server, how=f"answered {told[o.op].replace(' to ', f' to what {engine} sent by ', 1)}{MADE_NOT}")
     how = _believed(name, group, cleaned) if meant(name) is Culprit.CLIENT else ""
     if (
         name == "missing-file"

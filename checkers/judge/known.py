@@ -355,7 +355,12 @@ class _Happened:
         }
         if not _formats(s) & self.formats:
             yield f"its table is one of {_listed(_formats(s))}"
+        accompanied = {do for do, _ in self.kinds} if s.get("engines") else set[str]()
         for do, engine in sorted(special - self.kinds):
+            if (
+                engine == SPARK and do in accompanied
+            ):  # it is about the other engine; who upgrades before it does not matter
+                continue
             yield f"it needs {do} by {ENGINES[engine].title}, which did not run on the table"
         for verb, service in sorted(_faults_of(s) - self.faults):
             yield f"it needs a fault that was not on meanwhile ({verb}: {_struck(verb, service)})"

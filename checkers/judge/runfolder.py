@@ -142,7 +142,8 @@ def _with_proxies(e: Evidence, path: Path) -> Evidence:
     if sent and made and sent.isdisjoint(made):
         text = f"{path.name}: none of the {len(sent)} snapshots in its requests is in a table log, so it is another run's and is not used"
         return replace(e, history=replace(e.history, problems=(*e.history.problems, text)))
-    return replace(e, swaps=proxied.swaps, accepted=accepted, carried=carried, proxied=path.exists())
+    seen = replace(e, swaps=proxied.swaps, accepted=accepted, carried=carried, proxied=path.exists())
+    return replace(seen, answered=proxied.answered)
 
 
 def whole(recorded: history.History, state: Mapping[str, Any]) -> history.History:

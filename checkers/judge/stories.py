@@ -204,13 +204,17 @@ def headline(stories: Sequence[Story], verbs: Mapping[str, str] = MappingProxyTy
         for step in s.steps:
             if step.most and step.name != UNREADABLE_STEP and harm_of(step.name) is Harm.METADATA:
                 ways.setdefault(s.who, set()).add(step.name)
+    forgotten = {by for by, names in ways.items() if names == {"lost-metadata-change"}}
     counts = tally(told)
     gone = counts.pop(UNREADABLE_STEP, 0)
     said = [(harm_of(name).gravity, counted(name, n) + _kinds(told, name, n, verbs)) for name, n in counts.items()]
     wrong = [
         f"metadata {f'that {by} wrote is ' if by != NOBODY else ''}wrong in {explain.count(len(names), 'way')}"
         for by, names in ways.items()
+        if by not in forgotten
     ]
+    n = sum(step.most for s in told if s.who in forgotten for step in s.steps if step.name == "lost-metadata-change")
+    wrong += [f"{explain.count(n, 'acknowledged change')} of the schema or of properties lost"] if n else []
     said += [(Harm.METADATA.gravity, text) for text in wrong]
     return (
         *([counted(UNREADABLE_STEP, gone)] if gone else []),

@@ -165,7 +165,9 @@ class _Teller:
         log = self.evidence.logs.get(table or "")
         of = TableFormat[Any, Any]() if log is None else format_of(log)
         kind = None if self.ran is None else self.ran.catalog_type
-        done = done_by(group, lead, facts, self.operations, kind, of, cleaned=table in self.cleaned, log=log)
+
+        told = self.evidence.answered
+        done = done_by(group, lead, facts, self.operations, kind, of, cleaned=table in self.cleaned, log=log, told=told)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops, done)
         remedy = self._remedy(name, known or self._shown_by_scenario(group), lead, done, of)

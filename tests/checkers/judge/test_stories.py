@@ -169,6 +169,56 @@ def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
     assert known_defects(ran, found, replace(e, history=replace(e.history, events=events))) == ()
 
 
+def changed_by_duckdb() -> tuple[Evidence, Anomaly]:
+    """A recorded run whose operation w0-1 is DuckDB's, and sets a property; the property is in no version."""
+    e = recorded.load("quick-120")
+    also = {"w0-1": "set-property", "w0-2": "insert"}
+    events = tuple(
+        replace(x, f=also[x.op], extra={**x.extra, "engine": "duckdb"} if x.type == "invoke" else x.extra)
+        if x.op in also
+        else x
+        for x in e.history.events
+    )
+    table = next(x.table for x in e.history.events if x.op == "w0-1")
+    found = Anomaly("lost-metadata-change", "metadata", table, "It is in no version.", ops=("w0-1",))
+    return replace(e, history=replace(e.history, events=events)), found
+
+
+def test_who_lost_a_change_of_a_property_follows_from_the_answer_to_its_request() -> None:
+    e, found = changed_by_duckdb()
+    verdicts, ran = [Verdict("metadata", False, (found,))], RunFacts("mine", "rest", "1.12.0")
+    answered = {"w0-1": "204 to POST /v1/transactions/commit"}
+    (story,) = tell(replace(e, answered=answered), verdicts, ran).stories
+    assert (story.who, story.engine) == ("the catalog server", "")
+    assert story.how == "answered 204 to what DuckDB sent by POST /v1/transactions/commit, and did not make it"
+    assert headline([story]) == ("1 acknowledged change of the schema or of properties lost",)
+    (story,) = tell(replace(e, answered={"w0-9": "200 to POST /v1/x"}), verdicts, ran).stories
+    assert (story.who, story.engine) == ("DuckDB", "duckdb"), "it did not ask the catalog for it"
+    (story,) = tell(e, verdicts, ran).stories
+    assert (story.who, story.engine) == ("DuckDB or the catalog server", ""), "nobody saw its requests"
+
+
+def test_of_a_defect_of_another_engine_it_does_not_matter_who_upgraded_the_table() -> None:
+    e = recorded.load("quick-120")
+    table = next(x.table for x in e.history.events if x.op == "w0-1")
+    named = (("stale-scan", "replay"), ("file-row-id", "metadata"), ("nonlinearizable", "linearizable"))
+    found = [Anomaly(name, checker, table, "seen", ops=("w0-1",)) for name, checker in named]
+    also = {"w0-1": "merge-upsert", "w0-2": "upgrade"}
+
+    def known(upgrades: str) -> list[str]:
+        events = tuple(
+            replace(x, table=table, f=also[x.op], extra={**x.extra, "engine": "duckdb" if x.op == "w0-1" else upgrades})
+            if x.op in also
+            else x
+            for x in e.history.events
+        )
+        whole = replace(e, history=replace(e.history, events=events))
+        versions = {"duckdb": "1.5.5"}
+        return [k.scenario for k in known_defects(RunFacts("mine", "rest", "1.12.0", others=versions), found, whole)]
+
+    assert known("duckdb") == known("spark") == ["duckdb-merge-upgraded"]
+
+
 def test_the_state_of_a_known_defect_is_that_of_its_scenario_or_the_release_that_fixed_it() -> None:
     states = {name: k.state for name in ("undelete", "jdbc-no-rival", "expire-reader") if (k := of_scenario(name))}
     assert states == {"undelete": "closed as stale, not fixed", "jdbc-no-rival": "fixed in 1.10.2", "expire-reader": ""}
