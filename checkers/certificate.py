@@ -248,8 +248,9 @@ class Certificate:
         decided = [a for a in results if a.conclusion in (Conclusion.PASS, Conclusion.SOFT, Conclusion.FAIL)]
         parts = []
         for level in (Level.MUST, Level.SHOULD, Level.CLIENTS, Level.PROMISE):
-            decided_here = [a for a in decided if a.level is level]
-            parts.append(f"{sum(a.conclusion is Conclusion.PASS for a in decided_here)}/{len(decided_here)} {level}")
+            if decided_here := [a for a in decided if a.level is level]:
+                held = sum(a.conclusion is Conclusion.PASS for a in decided_here)
+                parts.append(f"{held}/{len(decided_here)} {level}")
         rest = Counter(a.conclusion for a in results)
         parts += [f"{rest[c]} {c}" for c in (Conclusion.ERROR, Conclusion.INFO) if rest[c]]
         return " · ".join([*parts, f"{rest[Conclusion.NOT_APPLICABLE]} n/a"])
@@ -280,13 +281,43 @@ def _fail(worst: Severity, failed: Sequence[RequirementResult]) -> str:
 FORMAT = 1
 
 
-def changes(before: Certificate, now: Certificate) -> list[str]:
-    """What another certificate of the same catalogs says otherwise, a line each."""
-    out = []
+def compared(file: str, before: Certificate, now: Certificate) -> list[str]:
+    """What another certificate of the same catalogs says otherwise: how much is compared, then each change in a line, what got worse first."""
+    found: dict[str, list[str]] = {"worse": [], "better": [], "changed": []}
+    both = gone = more = 0
     for catalog in now.servers:
         old = before.of(catalog) or (before.of(next(iter(before.servers))) if len(before.servers) == 1 else {})
-        for id, answer in now.of(catalog).items():
-            was = old.get(id)
-            if was is None or was.conclusion is not answer.conclusion:
-                out.append(f"{catalog} {id}: {'not asked' if was is None else was.conclusion} → {answer.conclusion}")
-    return out
+        answers = now.of(catalog)
+        pairs = [(old[id], answer) for id, answer in answers.items() if id in old]
+        both, gone, more = both + len(pairs), gone + len(old.keys() - answers), more + len(answers.keys() - old)
+        for was, answer in pairs:
+            if (kind := _change(was, answer)) is not None:
+                left = _state(was) if was.conclusion is answer.conclusion else was.conclusion
+                found[kind].append(f"{catalog} {answer.id}: {left} → {_state(answer)}")
+    software = "".join(f"{x}, " for x in before.software.values())
+    counts = [f"{both} compared, {sum(map(len, found.values())) or 'none'} changed"]
+    counts += [f"{n} not asked {where}" for n, where in ((gone, "here"), (more, "there")) if n]
+    wide = max((len(kind) for kind, lines in found.items() if lines), default=0)
+    changes = [f"{kind:<{wide}}  {line}" for kind, lines in found.items() for line in lines]
+    return [f"against {file} ({software}made {before.made}): {'; '.join(counts)}", *changes]
+
+
+def _state(a: RequirementResult) -> str:
+    return f"{a.conclusion} ({a.effect})" if a.conclusion is Conclusion.FAIL else a.conclusion
+
+
+def _change(was: RequirementResult, now: RequirementResult) -> str | None:
+    """What became of an answer; None: nothing."""
+    before, after = map(_badness, (was, now))
+    if after > before:
+        return "worse"
+    if after < before and now.conclusion not in (Conclusion.NOT_APPLICABLE, Conclusion.ERROR):
+        return "better"
+    return None if was.conclusion is now.conclusion else "changed"
+
+
+def _badness(a: RequirementResult) -> int:
+    """0: nothing is known against the catalog."""
+    if a.conclusion is Conclusion.FAIL:
+        return 1 + len(Severity) - list(Severity).index(a.effect)
+    return int(a.conclusion is Conclusion.SOFT)

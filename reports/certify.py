@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from checkers.certificate import Certificate, Conclusion, Exchange, Question, RequirementResult
 from reports.drawing import words
@@ -47,25 +48,57 @@ LEGEND = (
 MOST_BODY = 4000
 """Characters of a body on the page: a table's metadata with four snapshots, or the 200 properties of a namespace; the JSON has all of it."""
 
+
+class Finding(NamedTuple):
+    """A document of icequake that tells why servers fail a requirement, and shows it with an engine; ``text``: how its summary begins."""
+
+    file: str
+    text: str
+
+
 FINDINGS = {
-    "checked-at-the-swap": "docs/findings/rest-recreated-table.md",
-    "expiry-spares-refs": "docs/findings/expiry-takes-references.md",
-    "txn-one-table": "docs/findings/rest-one-table-transaction.md",
-    "unknown-deletes-nothing": "docs/findings/nessie-deleted-metadata.md",
-    "unknown-is-5xx": "docs/findings/rest-commit-told-as-conflict.md",
+    "checked-at-the-swap": Finding(
+        "docs/findings/rest-recreated-table.md",
+        "A commit stands before the database's swap while somebody drops its table and creates another one of that name. "
+        "Iceberg's REST server answers 500 IllegalStateException: Table UUID does not match in place of 409.",
+    ),
+    "expiry-spares-refs": Finding(
+        "docs/findings/expiry-takes-references.md",
+        "remove-snapshots of a snapshot that a tag or branch names is answered with 200, and the tag or branch is gone.",
+    ),
+    "txn-one-table": Finding(
+        "docs/findings/rest-one-table-transaction.md",
+        "Iceberg's RESTCatalogAdapter answers 204 to POST /v1/transactions/commit and makes nothing of the request, if another "
+        "commit to the table comes after it has checked the requirements.",
+    ),
+    "unknown-deletes-nothing": Finding(
+        "docs/findings/nessie-deleted-metadata.md",
+        "Nessie's REST endpoint moves its branch in the database, and the database's reply gets lost. Nessie answers 500, as it "
+        "should, and removes the metadata file that it had written.",
+    ),
+    "unknown-is-5xx": Finding(
+        "docs/findings/rest-commit-told-as-conflict.md",
+        "Iceberg's REST server on a JDBC catalog makes a commit in its database, the database's reply gets lost, and the server "
+        "answers 409 CommitFailedException: Requirement failed: branch main has changed.",
+    ),
 }
-"""Requirement → the page of icequake's that tells why servers fail it, and shows it with an engine."""
+"""Requirement → what tells of it. The page has its words, because who reads a page has no clone."""
 
 
-def of(c: Certificate) -> Page:
-    """The page; its data is ``certify.json``."""
+def of(c: Certificate, terminal: Collection[str] | None = None) -> Page:
+    """The page; its data is ``certify.json``. ``terminal``: the requirements of which a terminal has rows; None: all."""
     asked = {a.id for a in c.answers}
     return Page(
         FILE,
         "certificate",
         _banner(c),
         [
-            Section("Requirements", "requirements", [_matrix(c, asked)], terminal=""),
+            Section(
+                "Requirements",
+                "requirements",
+                [_matrix(c, asked, asked if terminal is None else terminal)],
+                terminal="",
+            ),
             Section("What does not hold", "failures", list(_failures(c)) or [Text(["Nothing."])], short="Failures"),
             Section("What was asked", "asked", [_questions(c, asked)], short="Asked"),
             Section("What the verdicts mean", "verdicts", [Text(LEGEND, "list")], short="Verdicts"),
@@ -91,16 +124,18 @@ def _banner(c: Certificate) -> Banner:
     return Banner(status, f"{len(c.servers)} catalogs", " ".join(f"{c.called(n)}: {c.headline(n)}." for n in c.servers))
 
 
-def _matrix(c: Certificate, asked: set[str]) -> Table:
+def _matrix(c: Certificate, asked: set[str], terminal: Collection[str]) -> Table:
     by_server = {name: c.of(name) for name in c.servers}
     rows: list[TableRow] = []
     group = ""
     for q in (q for q in c.questions if q.id in asked):
         if q.group != group:
             group = q.group
-            rows.append(TableRow(head=group))
+            rows.append(TableRow(head=group, terminal=any(x.group == group and x.id in terminal for x in c.questions)))
         cells = [_cell(by_server[name].get(q.id)) for name in c.servers]
-        rows.append(TableRow([TableCell(q.id, title=q.sentence), q.level, *cells], anchor=q.id))
+        rows.append(
+            TableRow([TableCell(q.id, title=q.sentence), q.level, *cells], anchor=q.id, terminal=q.id in terminal)
+        )
     columns = [TableColumn("requirement", terminal="requirement"), TableColumn("level", terminal="level")]
     return Table([*columns, *(TableColumn(name, terminal=name) for name in c.servers)], rows, form="wide")
 
@@ -143,7 +178,7 @@ def _failures(c: Certificate) -> Iterator[Block]:
 def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
     facts = [("must hold", q.sentence), ("said by", q.source)]
     facts += [("expected", a.expected), ("actual", a.actual)] if a.expected else [("why", a.why)]
-    facts += [("told in", FINDINGS[q.id])] if q.id in FINDINGS else []
+    facts += [("known case", FINDINGS[q.id].text)] if q.id in FINDINGS else []
     facts += [("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
     facts += [("how it was asked", _asked(q, a))] if q.asked else []
     return facts + ([("what to do", q.to_do)] if q.to_do else [])

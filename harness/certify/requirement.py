@@ -95,7 +95,7 @@ def keeps_acknowledged(seen: Exchanges, label: str) -> Judgement:
     lost = [e for e in made if snapshot(e)["snapshot-id"] not in main]
     if lost:
         ids = named([snapshot(e)["snapshot-id"] for e in lost])
-        text = f"not on {len(lost)} of {len(made)}: {ids}"
+        text = f"{len(lost)} of {len(made)} acknowledged snapshots are not in main's history: {ids}"
         return failed("main is built on each acknowledged snapshot", text, lost[0], seen["end"])
     if not made:
         return replace(failed("some commits are made", "none was", *sent[:1]), effect=Severity.BREAKS)

@@ -175,7 +175,7 @@ class CertifyOptions(Options):
                             textwrap.fill(text, 100, initial_indent=f"  {heading:<8}", subsequent_indent=" " * 10)
                         )
                     if r.id in FINDINGS:
-                        typer.echo(f"  told in {FINDINGS[r.id]}")
+                        typer.echo(f"  told in {FINDINGS[r.id].file}")
             return 0
         return self._certify()
 
@@ -208,16 +208,17 @@ class CertifyOptions(Options):
         return self._show(whole, into)
 
     def _show(self, whole: Certify, into: Path) -> int:
-        from checkers.certificate import changes
+        from checkers.certificate import Conclusion, compared
         from harness.certify.certify import LEFT
         from harness.cli.terminal import show
         from reports import certify as page
         from reports.drawing import render
 
-        beyond = {a.id for a in whole.answers} - {r.id for r in self._asked}
+        asked = {r.id for r in self._asked}
+        beyond = {a.id for a in whole.answers} - asked
         only = {"only": None} if beyond else {}  # what an earlier command asked into this folder is on the page, too
         certificate = whole.certificate(published(self.words(into=None, store=None, catalog=self.catalog, **only)))
-        made = page.of(certificate)
+        made = page.of(certificate, asked)
         written = render.write(made, into)
         for name in self._catalogs:
             badge = json.dumps(page.badge_json(certificate, name)) + "\n"
@@ -227,9 +228,12 @@ class CertifyOptions(Options):
         typer.echo()
         ends = {"page": written, "json": written.with_suffix(".json"), "again": self.again(into=None, **only)}
         left = {"left": left_over(places, into / LEFT, self._stores)} if (places := whole.left()) else {}
-        show(made, ends | left)
-        for line in () if self._before is None else changes(self._before, certificate):
-            typer.echo(f"  changed {line}")
+        stay = [a.conclusion for a in certificate.answers if a.id in beyond]
+        failed = f"{stay.count(Conclusion.FAIL)} fail" if Conclusion.FAIL in stay else "none fails"
+        others = {"others": f"{len(stay)} other answers of this folder stay: {failed} ({written.name})"} if stay else {}
+        show(made, others | ends | left)
+        for line in () if self._before is None else compared(str(self.against), self._before, certificate):
+            typer.echo(f"  {line}")
         return certificate.exit_code
 
 

@@ -19,7 +19,7 @@ from checkers.certificate import (
     Question,
     RequirementResult,
     Severity,
-    changes,
+    compared,
 )
 from harness.certify import kit
 from harness.certify.certify import asked_once, concluded, read
@@ -222,7 +222,10 @@ def test_what_is_asked_of_a_finished_certificate_is_asked_anew_and_its_other_ans
         code, out = typed(*words, "--against", old)
     assert "mine txn-same-table-twice: pass" in out, "it is asked"
     assert before["txn-same-table-twice"] == "fail" and stored(into) == {**before, "txn-same-table-twice": "pass"}
-    assert code == 0 and out.count("changed ") == 1 and "txn-same-table-twice: fail → pass" in out
+    assert code == 0 and out.count("better  mine") == 1 and "txn-same-table-twice: fail → pass" in out
+    assert "mine null-ref" not in out and "null-ref  " not in out, "only what was asked now has a row"
+    assert "  others  3 other answers of this folder stay: none fails (certify.html)" in out
+    assert 'id="null-ref"' in (into / "certify.html").read_text(), "the page has all"
     assert "--only" not in json.loads(old.read_text())["command"], (
         "the page has more answers than this command asked for"
     )
@@ -318,7 +321,10 @@ def test_what_changed_since_another_certificate_is_said(own: Path, tmp_path: Pat
         old = tmp_path / "old" / "certify.json"
         code, out = typed("--catalog", own, "--only", FAST, "--into", tmp_path / "new", "--against", old, "--quiet")
     assert code == 0
-    assert "txn-same-table-twice: fail → pass" in out and "key-replays: pass → n/a" in out
+    assert f"  against {old} (made {json.loads(old.read_text())['made']}): 4 compared, 2 changed\n" in out
+    assert (
+        "  better   mine txn-same-table-twice: fail → pass" in out and "  changed  mine key-replays: pass → n/a" in out
+    )
     assert "null-ref:" not in out
 
 
@@ -428,19 +434,24 @@ def test_a_pass_says_how_many_of_the_commits_that_were_sent_were_acknowledged() 
         return Exchange("append:0", "POST", "/t", change, status)
 
     end = Exchange("end", "GET", "/t", None, 200, body={"metadata": {"current-snapshot-id": 1}})
+    lost = keeps_acknowledged(Exchanges([sent(1, 200), sent(2, 200), end]), "append")
+    assert lost.actual == "1 of 2 acknowledged snapshots are not in main's history: 2"
     seen = Exchanges([sent(1, 200), sent(2, 409), sent(3, 409), end])
     assert keeps_acknowledged(seen, "append") == passed("1 of 3 commits were acknowledged, and are in the table")
 
 
-def test_a_failure_of_which_a_finding_tells_names_it_on_the_page_and_when_it_is_explained() -> None:
+def test_a_failure_of_which_a_finding_tells_has_its_words_on_the_page_and_names_it_when_it_is_explained() -> None:
     text = (ROOT / "docs" / "certify.md").read_text()
     for id, finding in page.FINDINGS.items():
-        assert (ROOT / finding).is_file() and finding.removeprefix("docs/") in text
+        assert finding.file.removeprefix("docs/") in text
+        summary = (ROOT / finding.file).read_text().partition("**Summary.** ")[2]
+        assert " ".join(summary.replace("`", "").split()).startswith(finding.text)
         (requirement,) = (r for r in requirements() if r.id == id)
         failure = replace(answer(Level.MUST, Severity.LOSS, Conclusion.FAIL), id=id)
         whole = Certificate({"c": ""}, [requirement.question], [failure], "", "", "")
-        assert finding in repr(page.of(whole).sections[1])
-        assert finding in typed("--explain", id)[1]
+        assert finding.text in repr(page.of(whole).sections[1]).replace("\\'", "'")
+        assert finding.file in typed("--explain", id)[1]
+        assert "docs/" not in repr(page.of(whole)), "who reads it has no clone"
     assert page.FINDINGS.keys() == {
         "checked-at-the-swap",
         "expiry-spares-refs",
@@ -490,7 +501,40 @@ def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
     whole = Certificate({"c": "http://x"}, [r.question for r in requirements()], [made], "now", "1", "icequake certify")
     render.write(page.of(whole), tmp_path)
     assert read(tmp_path / "certify.json") == whole
-    assert changes(whole, whole) == []
+    assert compared("old.json", whole, whole) == ["against old.json (made now): 1 compared, none changed"]
+
+
+def test_what_got_worse_stands_first_and_what_was_not_compared_is_counted() -> None:
+    level, breaks, loses = Level.MUST, Severity.BREAKS, Severity.LOSS
+
+    def certificate(*states: tuple[str, Severity, Conclusion]) -> Certificate:
+        answers = [RequirementResult("my", id, level, effect, conclusion, 1, 1) for id, effect, conclusion in states]
+        return Certificate({"my": ""}, [], answers, "2026-01-01", "", "", {"my": "MyCat 3.1"})
+
+    good, bad, none = Conclusion.PASS, Conclusion.FAIL, Conclusion.NOT_APPLICABLE
+    old = certificate(
+        ("a", breaks, good),
+        ("b", breaks, bad),
+        ("c", breaks, bad),
+        ("d", loses, bad),
+        ("e", loses, bad),
+        ("f", loses, good),
+    )
+    now = certificate(("d", loses, good), ("e", loses, none), ("c", loses, bad), ("a", breaks, bad), ("g", loses, good))
+    assert compared("old.json", old, now) == [
+        "against old.json (MyCat 3.1, made 2026-01-01): 4 compared, 4 changed; 2 not asked here; 1 not asked there",
+        "worse    my c: fail (breaks writers) → fail (loses data)",
+        "worse    my a: pass → fail (breaks writers)",
+        "better   my d: fail → pass",
+        "changed  my e: fail → n/a",
+    ]
+    (only,) = compared("old.json", old, certificate(("a", breaks, bad)))[1:]
+    assert only == "worse  my a: pass → fail (breaks writers)"
+
+
+def test_a_level_of_which_nothing_was_decided_is_not_counted() -> None:
+    found = [answer(Level.CLIENTS, Severity.LOSS, Conclusion.PASS), answer(Level.MUST, Severity.LOSS, Conclusion.ERROR)]
+    assert Certificate({"c": ""}, [], found, "", "", "").counts("c") == "1/1 clients · 1 error · 0 n/a"
 
 
 def test_the_document_lists_every_requirement() -> None:
