@@ -105,6 +105,10 @@ def _steps(
             return
         yield RepairStep(_RESTORE, Repair.RESTORE)
         yield from _set_back(log, operations)
+    elif name in _BY_HAND and log is not None and not unreadable and keys:
+        sql = f"SELECT * FROM {log.table} WHERE id IN ({', '.join(map(str, keys[:MOST_NAMED]))})"
+        text = _COMPARE + _there_now(log, keys)
+        yield RepairStep(text, Repair.REMOVE, tuple(ops), rows, (log.table,), sql=(sql,))
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         does = Repair.SET_BACK if means.harm is Harm.UNREADABLE else Repair.REWRITE
         yield RepairStep(means.repair, does, tables=(log.table,) if log is not None else ())
@@ -121,6 +125,13 @@ _OF_REFS = (
 _OLDER = (
     "{tables} can be read; only time travel to the snapshots on {card} needs the files that are gone. Restore them if the store keeps "
     "versions; else expire these snapshots."
+)
+
+_BY_HAND = frozenset({"lost-update", "stale-scan", "write-skew"})
+"""Names of rows that were computed without another write: which of them are right, only their owner knows."""
+_COMPARE = (
+    "Look at these rows{ids}, by {sql}, and compare them with what {ops} and the writes before {it} were to leave; {card} has the statements. "
+    "Mend by hand what is in no order of the statements: a value, or an id that is there too often."
 )
 
 _ROWS: Mapping[str, tuple[str, Repair]] = {

@@ -228,7 +228,10 @@ def _shape(
     ):
         if text:
             before = told.setdefault((label, text), number or 1)
-            said_here = text.replace("`", "") if before == (number or 1) else f"as for {before}"
+            here = (
+                before == (number or 1) or label == "also named"
+            )  # a few words, which are shorter than where they stand
+            said_here = text.replace("`", "") if here else f"as for {before}"
             out += to.wrap(f"{label}: {said_here}", "    ")
     out += [line for k in first.known for line in _known(k, "    ")]
     if rest:

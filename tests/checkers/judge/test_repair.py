@@ -70,6 +70,18 @@ def test_what_cannot_be_brought_back_is_run_again(why: str) -> None:
     assert said(e, "b", log) == RUN_AGAIN.format("b") + NOBODY_KNOWS.format("b", "insert")[:-1] + LEAVE_OUT
 
 
+@pytest.mark.parametrize("name", ["lost-update", "stale-scan", "write-skew"])
+def test_rows_that_were_computed_without_another_write_are_compared_by_hand(name: str) -> None:
+    e = a_lost_append()
+    op = e.history.operations()[0].op
+    there = [r.row for c in e.logs["t"].main() for r in c.added or ()]
+    key = there[0][e.logs["t"].columns.index("id")]
+    text = said(e, op, name=name, keys=(key,))
+    assert text.startswith(f"Look at these rows (t: id {key}), by `SELECT * FROM t WHERE id IN ({key});`, and compare")
+    assert f"what {op} and the writes before it were to leave" in text and " Now there: " in text
+    assert said(e, op, name=name) == "", "nobody knows which rows"
+
+
 def test_a_commit_that_was_never_made_is_run_again() -> None:
     e = never_committed()
     op = e.history.operations()[0].op
