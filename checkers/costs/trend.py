@@ -174,6 +174,7 @@ class Trend:
         points: without those that are no numbers; ``findings`` has these.
         fresh: anomalies of the newest night that are regressions.
         suite: that the runs are of; empty: all runs were read. ``beside``: runs of the newest night that are not of it.
+        latest: the last night of the suite that the lake has, also after the one that was asked for; None: it has none.
     """
 
     newest: date | None
@@ -188,6 +189,7 @@ class Trend:
     missing: tuple[MissingSeries, ...]
     suite: str = ""
     beside: int = 0
+    latest: date | None = None
 
     @property
     def ran(self) -> bool:
@@ -232,10 +234,15 @@ def newest_suite(ran: Iterable[SuiteNight], night: date | None) -> str:
     return max(of_suites, key=lambda r: r.last).suite or "" if of_suites else ""
 
 
+def latest_night(ran: Iterable[SuiteNight], suite: str) -> date | None:
+    """The last night of a suite, or of all runs if none is named; None if there is no run."""
+    return max((r.night for r in ran if not suite or r.suite == suite), default=None)
+
+
 def beside(ran: Iterable[SuiteNight], suite: str, night: date | None) -> int:
     """How many runs of the newest night of a suite, or of ``night``, are not of it."""
     every = [*ran]
-    newest = night or max((r.night for r in every if r.suite == suite), default=None)
+    newest = night or latest_night(every, suite)
     return sum(r.runs for r in every if suite and r.night == newest and r.suite != suite)
 
 
@@ -339,7 +346,8 @@ def trend(
             rows = dict(zip(frames, pool.map(_rows, frames.values()), strict=True))
     finally:
         runs.unpersist()
-    return replace(trend_from({"nights": by_night, **rows}, night), suite=of, beside=beside(ran, of, night))
+    found, latest = trend_from({"nights": by_night, **rows}, night), latest_night(ran, of)
+    return replace(found, suite=of, beside=beside(ran, of, night), latest=latest)
 
 
 def _of_days(frame: DataFrame, days: Sequence[date]) -> DataFrame:

@@ -370,13 +370,14 @@ class TrendOptions(Options):
             tables = {n: running.table(f"{BEHIND}{n}") for n in ("operations", "metrics", "anomalies")}
             answer = trend({"runs": running.table("runs"), **tables}, last=self.nights, night=night, suite=self.suite)
         if not answer.nights:
-            raise BadArgument(
-                f"trend: {place.name} has no runs{_which(night, self.suite)}; add some with `{command()} lake add`"
-            )
+            raise BadArgument(f"trend: {no_runs(place.name, answer)}")
         return answer
 
 
-def _which(night: date | None, suite: str | None) -> str:
-    return (f" of suite {suite}" if suite not in (None, "*") else "") + (
-        f" up to the night of {night}" if night is not None else ""
-    )
+def no_runs(lake: str, found: Trend) -> str:
+    """That a lake has no run to compare, and what there is instead."""
+    of = f" of suite {found.suite}" if found.suite else ""
+    if found.latest is None:
+        return f"{lake} has no runs{of}; add some with `{command()} lake add`"
+    wanted = f"no run{of} in the night of {found.newest}, nor in an earlier one"
+    return f"{lake} has {wanted}; its newest night is {found.latest}: --night {found.latest}"

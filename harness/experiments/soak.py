@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +33,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, StoreError
+from checkers.lake.rows import night_of
 from checkers.nights import finds, night, record
 from checkers.nights.finds import Find
 from checkers.nights.night import Night
@@ -236,7 +238,8 @@ class Soak:
 
     def _begin(self) -> None:
         """Take up what earlier sessions wrote."""
-        self._date = str(self._journal.header.get("started", ""))[:10]
+        began = datetime.fromisoformat(str(self._journal.header.get("started") or self._started))
+        self._date = night_of(began).isoformat()
         if not self._lines and not self._samples:
             return
         self._before = max(record.used(self._lines, self._samples), *(f.used for f in self._finds), 0.0)

@@ -116,7 +116,9 @@ def worse(t: Trend) -> str:
 def _compared(t: Trend) -> Banner:
     if not t.ran:
         last = f"The newest night before it that has runs is that of {t.nights[-1]}" if t.nights else "No night has any"
-        return Banner("unknown", f"No run in the night of {t.newest}", f"So nothing was compared. {last}.")
+        after = t.newest and t.latest and t.latest > t.newest
+        later = f" The last night that has runs is that of {t.latest}: --night {t.latest}." if after else ""
+        return Banner("unknown", f"No run in the night of {t.newest}", f"So nothing was compared. {last}.{later}")
     tonight = [r for r in t.runs if r.night == t.newest]
     runs, tested = sum(r.runs for r in tonight), [f for f in t.findings if f.state not in ("too few", "no number")]
     if len(t.nights) == 1:

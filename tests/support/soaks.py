@@ -68,7 +68,7 @@ class Recorded:
         wrong: (cell, number) → whether a read of the run lacks a row, which is a fractured read.
         act: called before the evidence is there, with the run's event to stop: it may raise, or wait.
         down: stacks that do not come up, and how often.
-        told: what was started, run and closed; ``up``: stacks that are up.
+        told: what was started, run and closed; ``up``: stacks that are up; ``nights``: that the plans of the runs name.
     """
 
     run: Path
@@ -77,6 +77,7 @@ class Recorded:
     down: dict[tuple[str, str], int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     up: int = 0
+    nights: list[str] = field(default_factory=list)
 
     def start(self, stack: tuple[str, str], writers: int, logs: Path, watcher: Watcher) -> OnRecorded:
         """As :data:`harness.experiments.soakstacks.Start`."""
@@ -112,6 +113,7 @@ class OnRecorded:
         cell, number = Cell.from_json(about["soak"]["cell"]), about["soak"]["number"]
         assert cell.stack == self.stack == (workload.catalog, "1.12.0") and not self.closed.is_set()
         self.of.told.append(f"run {cell.name} {number}")
+        self.of.nights.append(about["night"])
         put(self.of.run, folder, cell, number, seed, command, "running")
         self.of.act(cell, number, stop)
         if self.of.wrong(cell, number):

@@ -25,11 +25,12 @@ from checkers.costs.trend import (
     beside,
     finding,
     fresh,
+    latest_night,
     newest_suite,
     trend_from,
 )
 from checkers.costs.worse import FEWEST_NIGHTS
-from harness.cli.lake import TrendOptions
+from harness.cli.lake import TrendOptions, no_runs
 from reports.drawing.render import html, terminal
 from reports.trend import page
 
@@ -176,6 +177,24 @@ def test_what_is_no_number_in_the_newest_night_is_worse(bad: str) -> None:
     assert "Worse than before: 1 figure" in html(page.of(t))
     assert "no number: latency of writes, median: – instead of 10" in html(page.of(t))
     assert not any("nan" in str(x).lower() for x in (html(page.of(t)), json.dumps(t.to_json()), *terminal(page.of(t))))
+
+
+def test_what_is_said_of_a_night_without_runs_names_the_night_that_has_some() -> None:
+    asked, there, began = date(2026, 11, 27), date(2026, 11, 28), datetime(2026, 11, 28, 13, tzinfo=UTC)
+    ran = [SuiteNight("tiny", there, 4, began), SuiteNight("other", date(2026, 12, 1), 1, began)]
+    nothing: dict[str, list[dict[str, Any]]] = {name: [] for name in rows()}
+    found = replace(trend_from(nothing, asked), suite="tiny", latest=latest_night(ran, "tiny"))
+    assert no_runs("the lake", found) == (
+        "the lake has no run of suite tiny in the night of 2026-11-27, nor in an earlier one; its newest night is "
+        "2026-11-28: --night 2026-11-28"
+    )
+    assert latest_night(ran, "") == date(2026, 12, 1) and latest_night(ran, "third") is None
+    assert "add some with `" in no_runs("the lake", replace(found, latest=None))
+    late = replace(trend_from(rows(), NIGHTS[-1] + timedelta(days=1)), latest=NIGHTS[-1] + timedelta(days=2))
+    assert page.banner(late).sentence.endswith(
+        "The last night that has runs is that of 2026-11-10: --night 2026-11-10."
+    )
+    assert "--night" not in page.banner(replace(late, latest=NIGHTS[-1])).sentence
 
 
 def test_a_series_that_ran_without_any_figure_is_worse_if_an_earlier_night_had_some() -> None:

@@ -14,6 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import harness.experiments.soak
 from checkers.columns import dataset as columns
 from checkers.columns.cluster import check_frames
 from checkers.coverage.ledger import FILE as COVERAGE
@@ -30,6 +32,7 @@ from checkers.evidence import runfolder
 from checkers.evidence.history import HistoryError
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
+from checkers.lake.rows import night_of
 from checkers.nights import finds, record
 from checkers.nights.night import Night
 from checkers.nights.record import NightError, NightRun
@@ -92,6 +95,34 @@ def folders(into: Path) -> list[RunFolder]:
 
 
 # --- what a night does ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("began", "night"),
+    [
+        ("2026-11-28T01:17:00.000+00:00", "2026-11-27"),
+        ("2026-11-28T11:59:59.999+00:00", "2026-11-27"),
+        ("2026-11-28T12:01:00.000+00:00", "2026-11-28"),
+        ("2026-11-28T22:00:00.000+00:00", "2026-11-28"),
+    ],
+)
+def test_a_night_has_the_date_that_the_lake_gives_it(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: str, night: str
+) -> None:
+    monkeypatch.setattr(harness.experiments.soak, "now", lambda: began)
+    stacks = Recorded(good)
+    went(tmp_path / "night", stacks, 1)
+    assert stacks.nights == [night] == [str(night_of(datetime.fromisoformat(began)))]
+
+
+def test_a_night_that_is_continued_after_noon_keeps_its_date(
+    good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks = Recorded(good)
+    for runs, moment in ((1, "2026-11-28T01:17:00.000+00:00"), (2, "2026-11-28T14:00:00.000+00:00")):
+        monkeypatch.setattr(harness.experiments.soak, "now", lambda moment=moment: moment)
+        went(tmp_path / "night", stacks, runs)
+    assert stacks.nights == ["2026-11-27"] * 2
 
 
 def test_every_cell_has_its_turn_each_stack_is_started_once_and_nothing_stays_up(good: Path, tmp_path: Path) -> None:
