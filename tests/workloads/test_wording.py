@@ -330,6 +330,23 @@ def test_a_property_that_iceberg_does_not_know_is_a_doubt(name: str, says: str |
     assert found == [] if says is None else f"{name}: Iceberg {says}" in found[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("commit.retry.num-retries", None),
+        ("write.metadata.metrics.column.id", None),
+        ("icequake.p1", None),
+        ("parquet.enable.dictionary", None),
+        ("comit.retry.num-retries", " (did you mean commit.retry.num-retries?)"),
+        ("Commit.retry.num-retries", " (did you mean commit.retry.num-retries?)"),
+        ("write.metadata.metrics.colum.id", " (did you mean write.metadata.metrics.column.COLUMN?)"),
+    ],
+)
+def test_only_a_name_that_begins_like_iceberg_s_is_misspelt(name: str, says: str | None) -> None:
+    found = tableproperties.misspelt(name)
+    assert found == (None if says is None else f"Iceberg has no table property {name!r}{says}")
+
+
 TYPES = {"I": "integer", "J": "long", "Z": "boolean", "D": "decimal"}
 
 

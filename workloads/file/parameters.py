@@ -243,8 +243,8 @@ def _property(w: Workload, name: str, value: str) -> Workload:
 
 
 def known(name: str) -> bool:
-    """Whether it is a parameter; any name with a dot is that of a table property."""
-    return name in PARAMETERS or "." in name
+    """Whether it is a parameter; any name with a dot is that of a table property, unless it is one of Iceberg's misspelt."""
+    return name in PARAMETERS or ("." in name and tableproperties.misspelt(name) is None)
 
 
 def applied(workload: Workload, varied: Sequence[tuple[str, str]]) -> Workload:
@@ -256,7 +256,8 @@ def applied(workload: Workload, varied: Sequence[tuple[str, str]]) -> Workload:
     wanted = dict(varied)
     if unknowns := [name for name in wanted if not known(name)]:
         allowed = [*PARAMETERS, "a table property such as commit.retry.num-retries"]
-        raise ParameterError(unknown("parameter", unknowns[0], allowed))
+        misspelt = tableproperties.misspelt(unknowns[0]) if "." in unknowns[0] else None
+        raise ParameterError(misspelt or unknown("parameter", unknowns[0], allowed))
     properties = [name for name in wanted if name not in PARAMETERS]
     order = [name for name in PARAMETERS if name in wanted]
     order = [*(n for n in order if n != "backoff"), *properties, *(n for n in order if n == "backoff")]

@@ -6,12 +6,14 @@ enumerations are those that each property's parser accepts: ``RowLevelOperationM
 ``DeleteGranularity``, ``PlanningMode``, ``FileFormat``, ``TableMetadataParser.Codec``, ``Avro.Codec``, Parquet's
 ``CompressionCodecName`` and ``WriterVersion``, ORC's ``CompressionKind`` and ``CompressionStrategy``. All of them ignore case.
 
-A table may have properties of its own, so an unknown name is a doubt and no error. A value that Iceberg refuses is an error, because each write
+A table may have properties of its own, so an unknown name is a doubt and no error; to vary a name that begins like Iceberg's is one, because
+the whole sweep would measure nothing. A value that Iceberg refuses is an error, because each write
 would fail. One that it silently takes for another (``yes`` for a boolean is ``false``) is an error, too.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -188,6 +190,9 @@ KNOWN: Mapping[str, str] = {
 """Every name → ``boolean``, ``integer`` (32 bits), ``long`` (64 bits), ``decimal``, ``word`` (of an enumeration) or ``text``."""
 
 
+_FIRST_WORDS = sorted({name.partition(".")[0] for name in KNOWN if "." in name})
+
+
 def problems(properties: Mapping[str, str], format_version: int | None) -> Iterator[tuple[str, str]]:
     """Each property with a value that Iceberg refuses or takes for another, and why.
 
@@ -210,12 +215,23 @@ def doubts(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if name in RESERVED:
             yield name, f"{name}: Iceberg writes this property itself and drops the value; leave it out"
         elif _type(name) is None:
-            near = nearest(name, [*KNOWN, *OF_A_COLUMN])
-            meant = "" if near is None else f" (did you mean {near}{'COLUMN' if near.endswith('.') else ''}?)"
             yield (
                 name,
-                f"{name}: Iceberg knows no such table property{meant}; the table gets it, and Iceberg ignores it",
+                f"{name}: Iceberg knows no such table property{_meant(name)}; the table gets it, and Iceberg ignores it",
             )
+
+
+def misspelt(name: str) -> str | None:
+    """That Iceberg has no such property, if the name begins (almost) as Iceberg's own do. None: it has it, or the name is another's."""
+    first = name.partition(".")[0].lower()
+    if _type(name) is not None or not difflib.get_close_matches(first, _FIRST_WORDS, cutoff=0.85):
+        return None
+    return f"Iceberg has no table property {name!r}{_meant(name)}"
+
+
+def _meant(name: str) -> str:
+    near = nearest(name, [*KNOWN, *OF_A_COLUMN])
+    return "" if near is None else f" (did you mean {near}{'COLUMN' if near.endswith('.') else ''}?)"
 
 
 def _type(name: str) -> str | None:

@@ -50,6 +50,11 @@ def refused(tmp_path: Path, *arguments: str, text: str = FILE) -> str:
         (("--vary", "writers=1,99"), "--vary: writers=99: must be a whole number from 1 to 64"),
         (("--vary", "backoff=constant"), "--vary: backoff=constant: unknown value 'constant'; allowed: none, linear"),
         (
+            ("--vary", "commit.retry.num-retry=4,8"),
+            "--vary: Iceberg has no table property 'commit.retry.num-retry' (did you mean commit.retry.num-retries?)",
+        ),
+        (("--vary", "write.made.up=1,2"), "--vary: Iceberg has no table property 'write.made.up'"),
+        (
             ("--writers", "spark=1", "--vary", "backoff=linear"),
             "--vary: writers=1 backoff=linear: backoff: spark cannot follow",
         ),
@@ -65,6 +70,10 @@ def test_what_is_wrong_with_an_option_is_said_at_once(tmp_path: Path, arguments:
     [
         (("writers: [1, 2]", "writers: [1, 99]"), "w.yaml:7: vary: writers=99: must be a whole number from 1 to 64"),
         (("writers: [1, 2]", "writes: [1, 2]"), "w.yaml:7: vary: unknown parameter 'writes' (did you mean writers?)"),
+        (
+            ("writers: [1, 2]", "commit.retry.num-retry: [4, 8]"),
+            "w.yaml:7: vary: Iceberg has no table property 'commit.retry.num-retry' (did you mean commit.retry.num-retries?)",
+        ),
         (("writers: [1, 2]", "writers: [1, 1]"), "w.yaml:7: vary: writers: a value is given twice; keep one"),
         (("writers: [1, 2]", "writers: {a: 1}"), "w.yaml:7: writers: must be a list of values, such as [1, 2, 4]"),
         (("seeds: 2", "seeds: 0"), "w.yaml:8: seeds: must be at least 1"),
