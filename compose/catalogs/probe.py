@@ -33,6 +33,8 @@ PROBE_START_SECONDS = 60.0
 DELEGATION = "header.X-Iceberg-Access-Delegation"
 """The property by which PyIceberg says whether it wants credentials for the store from a REST catalog: it does unless this is empty. A server
 that has none to hand out, as Polaris without STS, then refuses to load a table."""
+PLAIN_HTTP = "no TLS; it speaks plain HTTP: write http://"
+"""The text of a ``ProbeError`` of an address with https of a server that has no TLS."""
 _PASSED_ON = ("AWS_", "REQUESTS_CA_BUNDLE", "SSL_CERT_")
 
 
@@ -257,6 +259,8 @@ def described(error: BaseException) -> tuple[str, str]:
         r"connection refused|curlCode: 7\b|Could not connect to", texts, re.I
     ):
         return "refused", "connection refused"
+    if re.search(r"WRONG_VERSION_NUMBER|record layer failure", texts, re.I):
+        return "other", PLAIN_HTTP
     if names & {"gaierror", "NameResolutionError"} or re.search(r"curlCode: 6\b|could not translate host name", texts):
         return "unknown host", "no such host"
     if names & {"TimeoutError", "timeout", "ReadTimeout", "ConnectTimeout"} or re.search(r"curlCode: 28\b", texts):

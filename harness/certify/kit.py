@@ -14,9 +14,11 @@ from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from checkers.certificate import Absent, Exchange
+from compose.catalogs.probe import PLAIN_HTTP
 from harness.certify import rest
 from harness.certify.control import ServerControl
 from harness.certify.exchanges import Exchanges, NotApplicable
+from nemesis.wires.errorpage import s3_error
 
 R = TypeVar("R")
 
@@ -95,7 +97,8 @@ class ServerDescription:
         query = {"warehouse": warehouse} if warehouse else None
         found = client("config", "GET", "/v1/config", query=query)
         if not found.ok or not isinstance(found.body, dict):
-            raise SetUpError(f"{uri}/v1/config: {found.words()}; {_remedy(found)}")
+            why = elsewhere(found.status, found.text) or f"{found.words()}; {_remedy(found)}"
+            raise SetUpError(f"{uri}/v1/config: {why}")
         moved = found.body.get("overrides", {}).get("uri")  # Nessie's default branch is asked below another address
         return cls(moved or uri, headers, warehouse, found.body)
 
@@ -115,6 +118,14 @@ class ServerDescription:
     def keys(self) -> bool:
         """Whether it honours ``Idempotency-Key``."""
         return self.config.get("idempotency-key-lifetime") is not None
+
+
+def elsewhere(status: int, text: str) -> str | None:
+    """What stands at an address in place of a catalog, if its answer shows that."""
+    if text == PLAIN_HTTP:
+        return text
+    error = s3_error(text)
+    return error and f"{status}, an answer of S3 ({error}): this is the store's address, not the catalog's"
 
 
 def _remedy(answer: Exchange) -> str:

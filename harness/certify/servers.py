@@ -18,7 +18,7 @@ from compose.external.preflight import PreflightError
 from compose.install import ensure
 from compose.redaction import Redaction
 from harness.certify.control import StackControl
-from harness.certify.kit import ServerDescription, SetUpError
+from harness.certify.kit import ServerDescription, SetUpError, elsewhere
 from harness.certify.library import SPOKEN, LibraryServer
 from harness.certify.rest import TIMEOUT_S
 from harness.run.bench import Bench
@@ -150,9 +150,12 @@ def _token(values: Mapping[str, str], name: str) -> str | None:
     try:
         answer = requests.post(uri, data=form, timeout=TIMEOUT_S)
     except requests.RequestException as e:
-        why = described(e)[1]
+        status, text = 0, described(e)[1]
+        why = text
     else:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             return str(answer.json()["access_token"])
-        why = f"{answer.status_code} {' '.join(readable(answer.text).split())[:MOST_OF_A_REFUSAL]}".strip()
-    raise SetUpError(f"catalog {name}: {uri} gives no token for the credential: {why}; is the credential right?")
+        status, text = answer.status_code, answer.text
+        why = f"{status} {' '.join(readable(text).split())[:MOST_OF_A_REFUSAL]}".strip()
+    why = elsewhere(status, text) or f"{why}; is the credential right?"
+    raise SetUpError(f"catalog {name}: {uri} gives no token for the credential: {why}")

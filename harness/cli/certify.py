@@ -152,9 +152,8 @@ class CertifyOptions(Options):
             raise BadArgument(f"--against {e}") from None
 
     def takes(self) -> float | None:
-        if self.repeat is not None:
-            return None
-        return len(self._catalogs) * (estimates.STACK_S + len(self._asked) * estimates.REQUIREMENT_S)
+        tries = sum((self.repeat or r.tries) / r.tries for r in self._asked)
+        return len(self._catalogs) * (estimates.STACK_S + tries * estimates.REQUIREMENT_S)
 
     def execute(self) -> int:
         if self.listing or self.explain is not None:

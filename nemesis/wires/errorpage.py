@@ -1,4 +1,4 @@
-"""A page of HTML in place of an answer: what a proxy before a server, or a server of another kind, says in it."""
+"""A page of HTML, or an error of S3, in place of an answer: what a proxy before a server, or a server of another kind, says in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ MOST = 120
 _PAGE = re.compile(r"<(?:!doctype|html|head|body)\b.*?(?:</html\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>?", re.IGNORECASE | re.DOTALL)
+
+_S3_ERROR = re.compile(r"<Error\b[^>]*>\s*<Code>([^<]*)</Code>\s*<Message>([^<]*)</Message>")
+
+
+def s3_error(text: str) -> str | None:
+    """``AccessDenied: Access Denied.`` of an error of S3; None: it is none."""
+    found = _S3_ERROR.search(text)
+    return None if found is None else " ".join(html.unescape(": ".join(found.groups())).split())
 
 
 def readable(text: str) -> str:

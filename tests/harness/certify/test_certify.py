@@ -201,6 +201,26 @@ def test_a_page_of_html_is_told_by_its_title(tmp_path: Path) -> None:
         assert code == 254 and "502 a page of HTML: 502 Bad Gateway; is the credential right?" in out and "<" not in out
 
 
+S3_ERROR = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InvalidRequest</Code><Message>No bucket &lt;v1&gt;.</Message></Error>'
+
+
+@pytest.mark.parametrize("login", ["", ", credential: 'a:b'"], ids=["open", "with a login"])
+def test_the_address_of_the_store_or_of_the_wrong_protocol_is_known_by_its_answer(login: str, tmp_path: Path) -> None:
+    class Store(Catalog):
+        def answer(self, *_: object) -> Reply:
+            return Reply(400, S3_ERROR)
+
+    file = tmp_path / "mine.yaml"
+    with serving(Store()) as uri:
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'{login}}}\n")
+        code, out = typed("--catalog", file)
+        says = "400, an answer of S3 (InvalidRequest: No bucket <v1>.): this is the store's address, not the catalog's"
+        assert code == 254 and says in out and len(out.splitlines()) == 1, out
+        file.write_text(f"spark: {{type: rest, uri: '{uri.replace('http:', 'https:')}'{login}}}\n")
+        code, out = typed("--catalog", file)
+        assert code == 254 and "; it speaks plain HTTP: write http://" in out and len(out.splitlines()) == 1, out
+
+
 def stored(into: Path) -> dict[str, str]:
     return {a["id"]: a["conclusion"] for a in json.loads((into / "certify.json").read_text())["answers"]}
 

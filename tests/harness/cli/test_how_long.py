@@ -51,7 +51,8 @@ def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
     from harness.cli.soak import SoakOptions
 
     assert CertifyOptions().how_long == "about 3 minutes"
-    assert CertifyOptions(repeat=50).how_long == "an unknown time"
+    assert CertifyOptions(repeat=3, only="null-ref,duplicate-commit").how_long == "about a minute"
+    assert CertifyOptions(repeat=50).how_long == "about 67 minutes"
     assert ShrinkOptions(budget="20m").how_long == "about 20 minutes"
     assert SoakOptions("nightly", lasts="6h").how_long == "about 6.0 hours"
 
