@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -195,7 +196,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (here / history).write_text(APPENDED)
     for matrix in ("matrix", "engine-matrix"):
         (here / "store" / matrix / "cells.jsonl").write_text(CELLS)
-    (here / "my.yaml").write_text(OWN_CATALOG)
+    for own in ("my.yaml", "ice.yaml", "seaweedfs.yaml"):
+        (here / own).write_text(OWN_CATALOG)
     for name, text in files_of_tutorial().items():
         (here / name).write_text(text)
     (here / "lake.yaml").write_text(OWN_LAKE)
@@ -245,7 +247,10 @@ def test_every_line_of_the_documents_can_be_typed(name: str, place: Path) -> Non
             writes = {"-o", "--scenarios"} & {*words}  # the place has the files that such a line writes
             again = ["--force"] if writes else []
             done = inside(*words, *again, *([] if "--help" in words else ["--dry-run"]), cwd=place)
-            if done.returncode != 0:
+            lacks = (
+                find_spec("boto3") is None and "by boto3, which is not installed" in done.stderr
+            )  # it is not icequake's
+            if done.returncode != 0 and not lacks:
                 refused.append((shlex.join(words), done.stderr.strip().splitlines()[-1:]))
     assert refused == [], "\n".join(map(str, refused))
 
