@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from harness.experiments.soakorder import SoakPlan
     from harness.run.resolve import SuiteFile
     from reports.drawing.page import Page
+    from reports.soak.kinds import Program
     from workloads.file.suite import Cell, Suite
 
 TOO_SHORT = "it must be at least as long as one run"
@@ -224,6 +225,7 @@ class SoakOptions(Options):
     def execute(self) -> int:
         from harness.experiments.soakorder import SoakPlan, new_folder
         from reports.drawing.words import plural
+        from reports.soak import kinds
 
         if self.dry_run:
             code = _show(self._file, self._budget, self.runs)
@@ -253,7 +255,8 @@ class SoakOptions(Options):
             unrecorded = self._go(whole, shown)
         ends = self._ends(whole.night, seed, into)
         over = ends.get("more", ends.get("again"))
-        code = _end(whole.night, self._page(goes_on, over)(whole.night), into, ends, goes_on, quiet=self.quiet)
+        mailed = kinds.mailed(whole.night, kinds.kinds(whole.night), self._program()) if self.quiet else None
+        code = _end(whole.night, self._page(goes_on, over)(whole.night), into, ends, goes_on, mailed)
         if unrecorded is not None:
             raise unrecorded
         return code
@@ -262,10 +265,15 @@ class SoakOptions(Options):
         """What makes the page of a night; ``more``: the command that adds to it, once it is over."""
         from checkers.nights import trend
         from reports.soak import page
+
+        program = self._program()
+        return lambda night: page.of(night, goes_on, *trend.earlier(night.folder), program=program, more=more)
+
+    def _program(self) -> Program:
+        """How the user calls icequake, and where what is typed after the night goes."""
         from reports.soak.kinds import Program
 
-        program = Program(anywhere(), None if absolute(self.store) == absolute(DEFAULT_STORE) else absolute(self.store))
-        return lambda night: page.of(night, goes_on, *trend.earlier(night.folder), program=program, more=more)
+        return Program(anywhere(), None if absolute(self.store) == absolute(DEFAULT_STORE) else absolute(self.store))
 
     def _ends(self, night: Night, seed: int, into: Path) -> dict[str, str]:
         """What to type after the night: once it is over, to do it again in a folder of its own, or to give it as much time again."""
@@ -356,8 +364,11 @@ class _Shown:
             typer.echo(text)
 
 
-def _end(night: Night, page: Page, into: Path, typed: dict[str, str], goes_on: str, *, quiet: bool) -> int:
-    """Show what the night found, and what to type then; return the exit code."""
+def _end(night: Night, page: Page, into: Path, typed: dict[str, str], goes_on: str, mailed: list[str] | None) -> int:
+    """Show what the night found, and what to type then; return the exit code.
+
+    ``mailed``: the last lines instead of the tables; None: the tables are shown.
+    """
     from checkers.evidence.runfolder import FULL
     from harness.cli.terminal import show
     from reports.drawing import render
@@ -372,7 +383,9 @@ def _end(night: Night, page: Page, into: Path, typed: dict[str, str], goes_on: s
     typer.echo()
     cover = f"{anywhere()} coverage {shlex.quote(str(into))}"
     ends = {"page": written, "junit": into / render.JUNIT, "cover": cover, **typed}
-    show(page, ends, tables=not quiet)
+    show(page, ends, tables=mailed is None)
+    if mailed:
+        typer.echo("\n" + "\n".join(mailed))
     return night.code
 
 

@@ -460,6 +460,22 @@ def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, 
     return out
 
 
+def mailed(night: Night, found: Sequence[FailureKind], program: Program) -> list[str]:
+    """Each kind of failure without the page: what, where it is discussed and seen, what avoids it; below it the command that shows it again."""
+    out: list[str] = []
+    for k in found[:MOST]:
+        known = "new" if k.link is None else f"known: {words.link_label(k.link)}"
+        avoid = _CARD.sub("on the run's card", k.first.remedy) or "no remedy is known"
+        seen = words.shorten("; ".join(_where(night, k)), 300)
+        show = next((c for does, c in commands(night, k, program) if does.startswith("shows")), k.runs[0][0].command)
+        out += [f"{k.first.name} ({known}) in {seen}; avoid: {avoid}", *([f"  show {show}"] if show else [])]
+    more = len(found) - MOST
+    return [
+        words.printable(x)
+        for x in (*out, *([f"and {words.plural(more, 'more kind')}, in soak.json"] if more > 0 else []))
+    ]
+
+
 def issue_line(night: Night, run: str, name: str, program: Program) -> str:
     """The command that writes the text of an issue from a run itself; ``run``: its folder."""
     return export_line(program.name, str(night.folder.resolve() / run), "issue", f"{name}.md")

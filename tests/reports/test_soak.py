@@ -481,6 +481,17 @@ def test_each_kind_of_failure_has_the_commands_that_show_it_make_it_small_and_ex
         assert command in lost, command
 
 
+def test_a_mail_has_each_kind_with_its_link_its_place_its_remedy_and_the_command_that_shows_it(tmp_path: Path) -> None:
+    night = a_night(tmp_path, TOLD, SEEN_AGAIN)
+    assert kinds.mailed(night, kinds.kinds(night), kinds.Program("./icequake")) == [
+        "lost-commit (new) in quick on rest, lost-acks; avoid: Use a catalog that looks first.",
+        "  show icequake run quick --seed 7",
+        "false-failure (known: iceberg#10140) in quick on jdbc, lost-acks; avoid: Let one writer alone commit.",
+        "  show ./icequake prove jdbc-unreadable",
+    ]
+    assert kinds.mailed(a_night(tmp_path, line(REST)), [], kinds.PROGRAM) == []
+
+
 def test_a_new_anomaly_that_was_shrunk_is_exported_by_its_scenario(tmp_path: Path) -> None:
     kept(tmp_path, TOLD)
     scenario = tmp_path / "shrinks/1/scenario.yaml"

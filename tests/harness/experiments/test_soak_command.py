@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from checkers.nights.happened import Happened
 from checkers.nights.night import Night
-from checkers.nights.record import NightRun
+from checkers.nights.record import AnomalyCount, NightRun
 from harness.cli.app import app
 from harness.cli.options import BadArgument
-from harness.cli.soak import SoakOptions, _so_far
+from harness.cli.soak import SoakOptions, _end, _so_far
 from harness.run.resolve import read_workload
 from nemesis.faults.packages import PACKAGES
+from reports.soak import kinds, page
 from tests.support.soaks import SUITE
 from workloads.file import suite
 from workloads.file.changes import ChangeError, Changes
@@ -160,6 +162,21 @@ def test_a_night_that_the_first_new_anomaly_ended_gets_no_more_time(tmp_path: Pa
     cell = suite.cells_of(tiny, "1.12.0")[0]
     wrong = NightRun(cell, 0, 1, "2026-11-22T18:00:00", "invalid", {"lost-commit": 1})
     assert [*ends(path, Night(tmp_path, tiny, 7, (cell,), (wrong,)), stop_on_anomaly=True)] == ["again"]
+
+
+def test_a_quiet_night_ends_with_what_a_mail_must_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = suite.parse(SUITE)[0]
+    cell = suite.cells_of(tiny, "1.12.0")[0]
+    link = "https://github.com/apache/iceberg/pull/10140"
+    seen = Happened("undelete", "Spark", {"undelete": 1}, ("undelete",), (), "Use serializable.", ("undelete",), link)
+    known = AnomalyCount("undelete", "rows", "t", known=link)
+    run = NightRun(cell, 0, 1, "2026-11-22T18:00:00", "invalid", {"undelete": 1}, seen=(known,), happened=(seen,))
+    night, program = Night(tmp_path, tiny, 7, (cell,), (run,)), kinds.Program("./icequake")
+    mailed = kinds.mailed(night, kinds.kinds(night), program)
+    assert _end(night, page.of(night, "again"), tmp_path, {}, "again", mailed) == 0
+    first, show = capsys.readouterr().out.splitlines()[-2:]
+    assert first.startswith("undelete (known: iceberg#10140) in ") and first.endswith("; avoid: Use serializable.")
+    assert show == "  show ./icequake prove undelete"
 
 
 def test_a_night_that_had_to_stop_goes_on(tmp_path: Path) -> None:
