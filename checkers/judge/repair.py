@@ -248,7 +248,7 @@ def _again(
     run, back_to = [], _there_after_going_back(log)
     for op in lost:
         o, back = operations.get(op), None if log is None else _brought_back(log, op)
-        look = "" if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations)
+        look = "" if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations, again=back is None)
         if back is not None:
             look = look.removeprefix(f"{op}: ")
             text = (
@@ -262,8 +262,9 @@ def _again(
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
-            there = _there_now(log, lost[op]) if ": look at " in look else ""
-            run.append((op, f"{look[:-1]}; leave out what is to stay.{there}" if ": look at " in look else look))
+            look = f"{look[:-1]}; leave out what is to stay." if ": look at " in look else look
+            there = _there_now(log, lost[op]) if look.endswith((" is to stay.", " missing.")) else ""
+            run.append((op, look + there))
     if run:
         ops, notes = zip(*run, strict=True)
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
@@ -345,11 +346,13 @@ def _look_first(
     operations: Mapping[str, Operation],
     *,
     apart: bool = False,
+    again: bool = False,
 ) -> str:
     """Whether others have changed the rows of an operation since, and what it would do to them; empty if it changes none.
 
     Args:
         apart: only what began after it had ended counts.
+        again: what follows is to run it again, so it says when.
     """
     if log is None or not KINDS[o.f].changes_rows:
         return ""
@@ -369,6 +372,9 @@ def _look_first(
     since = [op for op in changed if op != o.op and later(op)]
     if not since:
         return "" if apart else f"{o.op}: nobody has changed {ids} since."
+    if again and KINDS[o.f].verb == "insert":
+        rows, when = ("row", f"if {ids} is missing") if len(keys) == 1 else ("rows", "for those that are missing")
+        return f"{o.op}: {ids}: {explain.listing(since)} changed the {rows} since. Run the INSERT only {when}."
     these = "it" if len(keys) == 1 else "them"
     would = _WOULD.get(KINDS[o.f].verb, "write {} again").format(these)
     return f"{o.op}: look at {ids} first, for {explain.listing(since)} changed {these} since, and it would {would}."

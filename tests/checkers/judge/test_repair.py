@@ -177,9 +177,12 @@ def test_who_runs_a_lost_write_again_reads_first_who_has_changed_its_rows_since(
     began = next(o for o in e.history.operations() if o.op == "b").start
     since = {o.op for o in e.history.operations() if o.end is None or o.end > began}
     for id_, by in live.items():
-        wrote = f"b: look at id {id_} first, for {by} changed it since, and it would insert it again{LEAVE_OUT} Now there: {rows[id_]}."
+        only = f"Run the INSERT only if id {id_} is missing."
+        wrote = f"b: id {id_}: {by} changed the row since. {only} Now there: {rows[id_]}."
         assert said(e, "b", keys=(id_,)).endswith(wrote if by in since else f"b: nobody has changed id {id_} since.")
     assert {by in since for by in live.values()} == {True, False}
+    every = said(e, "b", keys=tuple(live))
+    assert " changed the rows since. Run the INSERT only for those that are missing. Now there: " in every
     assert said(e, "b", keys=(999,)).endswith("b: nobody has changed id 999 since.")
     main = log.main()[-1].snapshot_id
     unread = replace(log, commits=tuple(replace(c, added=None) if c.snapshot_id == main else c for c in log.commits))
@@ -189,7 +192,7 @@ def test_who_runs_a_lost_write_again_reads_first_who_has_changed_its_rows_since(
 @pytest.mark.parametrize(
     ("f", "would"),
     [
-        ("insert", "insert it again"),
+        ("insert", ""),
         ("delete", "delete it"),
         ("merge-upsert", "write it again"),
         ("rewrite-data-files", ""),
@@ -202,7 +205,10 @@ def test_what_a_statement_would_do_to_a_row_that_is_there_depends_on_its_kind(f:
     there = log.main()[-1].added or ()
     id_ = there[0].row[log.columns.index("id")]
     notes = [n for s in repair("lost-commit", log, operations, ["b"], (id_,), unreadable=False) for n in s.notes]
-    assert [n.partition("it would ")[2].partition(LEAVE_OUT)[0] for n in notes] == ([would] if would else [])
+    assert [n.partition("it would ")[2].partition(LEAVE_OUT)[0] for n in notes] == (
+        [] if f == "rewrite-data-files" else [would]
+    )
+    assert all((f == "insert") is ("Run the INSERT only if " in n) for n in notes)
 
 
 def test_steps_of_one_text_are_one_step_in_the_order_of_the_history() -> None:
@@ -369,7 +375,7 @@ def test_who_deleted_a_row_since_counts_too() -> None:
     gone = next(x for c in log.main() for x in c.added or ())
     deletes = replace(last, op="d", added=(), removed=(gone,))
     text = said(e, "b", replace(log, commits=(*others, deletes)), keys=(gone.row[at],))
-    assert f"look at id {gone.row[at]} first, for " in text and "d changed it since" in text
+    assert f"b: id {gone.row[at]}: " in text and "d changed the row since" in text
 
 
 def test_a_lost_rollback_is_not_run_again_and_an_alter_has_no_rows_to_look_at() -> None:
