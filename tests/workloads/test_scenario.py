@@ -126,7 +126,21 @@ LATE = "fault: {verb: late, status: 504}\n    hold: {delete: completed}\n"
         ([("hold: {update: completed}", "hold: {delete: completed}")], "hold: no other operation 'delete'"),
         ([("hold: {update: completed}", "hold: {update: held}")], "hold: update has no hold, fault or kill"),
         ([("do: delete", "do: delet")], "<scenario>:10: do: unknown operation 'delet' (did you mean delete?)"),
-        ([("value: {ids: [1]}", "value: {id: 1}")], "<scenario>:11: value: not the arguments of delete: KeyError"),
+        (
+            [("value: {ids: [1]}", "value: {id: 1}")],
+            "<scenario>:11: value: not the arguments of delete: ids is missing; write such as value: {ids: [",
+        ),
+        (
+            [
+                ("tables:", 'engines: {"0": duckdb}\ntables:'),
+                ("do: delete\n    value: {ids: [1]}\n", "do: set-property\n"),
+            ],
+            ": value: not the arguments of set-property: property is missing; write such as value: {property: icequake.p",
+        ),
+        (
+            [("do: delete", "do: rename-column"), ("{ids: [1]}", "{column: extra_1}")],
+            "<scenario>:11: value: not the arguments of rename-column: to is missing; write such as value: {column: extra_",
+        ),
         ([("name: update\n", "name: delete\n")], "<scenario>:13: operation 'delete' is defined twice"),
         ([("final: {t:", "final: {u:")], "<scenario>:19: final: unknown table 'u'; allowed: t"),
         ([("after: {delete: held}", "after: {delete: completed}")], "delete, update can never end"),

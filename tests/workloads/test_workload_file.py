@@ -374,6 +374,17 @@ def test_the_nemesis_cannot_do_what_spark_cannot() -> None:
         parse(GOOD + faults, "w.yaml")
 
 
+def test_the_nemesis_s_operation_has_all_its_arguments_or_none() -> None:
+    faults = "nemesis:\n  faults:\n  - {verb: maintain, do: expire-snapshots, value: {retain-last: 1}}\n"
+    with pytest.raises(
+        WorkloadError,
+        match=r"value: not the arguments of expire-snapshots: retain_last is missing; write such as value: {retain_last: ",
+    ):
+        parse(GOOD + faults, "w.yaml")
+    assert parse(GOOD + faults.replace("retain-last", "retain_last"))
+    assert parse(GOOD + faults.replace(", value: {retain-last: 1}", ""))
+
+
 def test_mixed_uses_every_operation_but_those_that_need_more_and_those_that_take_acknowledged_commits_back() -> None:
     """Those on two tables need two; those by transaction need a REST catalog; Spark cannot do upsert; a compaction or a copy-on-write
     statement can bring back the rows of an equality delete; its tables are Iceberg's. Others came later, and a seed of mixed still means

@@ -304,12 +304,8 @@ def _step_problems(s: Scenario, key: KeyPath, o: ScenarioStep, tables: Sequence[
         yield ((*key, "do"), f"do: {name} cannot do {o.do} on {s.table(o).name}; it can do {can or 'nothing there'}")
     if o.table is not None and o.table not in tables:
         yield ((*key, "table"), f"table: unknown table {o.table!r}; allowed: {', '.join(tables)}")
-    try:
-        KINDS[o.do].touches(o.value, s.table(o))
-        if name == SPARK:
-            KINDS[o.do].statements(o.value, "w0-0", s.table(o))
-    except (KeyError, IndexError, TypeError, ValueError) as e:
-        yield ((*key, "value"), f"value: not the arguments of {o.do}: {type(e).__name__}: {e}")
+    if (wrong := workload_text.arguments_problem(o.do, o.value, s.table(o))) is not None:
+        yield ((*key, "value"), wrong)
     if o.fault is not None and o.fault.verb not in AT_A_GATE:
         yield (
             (*key, "fault", "verb"),

@@ -6,21 +6,25 @@ one: whoever runs a file reads it by ``harness.run.resolve``, which looks these 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+
+import yaml
 
 from nemesis.faults.fault import Fault
 from nemesis.faults.fields import OF_A_CLUSTER
 from nemesis.faults.packages import PACKAGES
 from workloads.backoff import ICEBERGS_POLICY, POLICIES
 from workloads.engines.engine import Pooled
-from workloads.engines.engines import ENGINES
+from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import engineproperties, own_kinds, tableproperties
 from workloads.file.anomalies import tables_problems
 from workloads.file.assertions import METRICS, wrong
 from workloads.file.meant import suggest, unknown
-from workloads.file.workload import Mix, Phase, Workload
+from workloads.file.workload import KeySpec, Mix, Phase, Workload
 from workloads.file.yamlfile import (
     KeyPath,
     Lines,
@@ -32,7 +36,7 @@ from workloads.file.yamlfile import (
     refuse,
     validated,
 )
-from workloads.operations.kind import STAGES
+from workloads.operations.kind import STAGES, Arguments, Draw
 from workloads.operations.kinds import KINDS, KindError
 from workloads.tables import DELTA, TableSpec
 
@@ -62,6 +66,19 @@ def names_in(data: Any) -> Iterator[Problem]:
     for _, thresholds in entries(data, "assert"):
         yield from _metric_problems(thresholds if isinstance(thresholds, dict) else {})
     yield from raw_property_problems(data)
+
+
+def arguments_problem(kind: str, value: Arguments, table: TableSpec) -> str | None:
+    """Why an operation of this kind cannot run with these arguments, with an example of some that do; None when it can."""
+    try:
+        KINDS[kind].touches(value, table)
+        KINDS[kind].statements(value, "w0-0", table)
+    except (KeyError, IndexError, TypeError, ValueError) as e:
+        wrong = f"{e.args[0]} is missing" if isinstance(e, KeyError) else f"{type(e).__name__}: {e}"
+        draw = Draw(random.Random(0), KeySpec().keys(), 0, table, False, {}, (table.name,))
+        example = yaml.safe_dump(dict(KINDS[kind].arguments(draw)), default_flow_style=True, width=1000).strip()
+        return f"value: not the arguments of {kind}: {wrong}; write such as value: {example}"
+    return None
 
 
 def raw_property_problems(data: Any) -> Iterator[Problem]:
@@ -366,6 +383,10 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
             yield ((*key, "do"), f"do: {unknown('operation', fault.do, KINDS)}")
         elif fault.do is not None and not KINDS[fault.do].in_spark:
             yield ((*key, "do"), f"do: the nemesis's own writer is Spark's, which cannot do {fault.do}")
+        elif fault.do is not None and fault.value:  # without one it is drawn
+            able = [t for t in w.tables if ENGINES[SPARK].can(fault.do, t)]
+            refused = filter(None, (arguments_problem(fault.do, fault.value, t) for t in able))
+            yield from (((*key, "value"), message) for message in islice(refused, 1))
 
 
 def _cluster_problems(w: Workload) -> Iterator[Problem]:
