@@ -15,6 +15,7 @@ import pytest
 import typer
 import yaml
 
+from checkers.nights.night import FEW_OPERATIONS
 from checkers.verdict import exit_code
 from compose.catalogs import nessie
 from compose.catalogs.registry import CATALOGS
@@ -72,7 +73,7 @@ def crontab() -> list[tuple[tuple[str, ...], str]]:
     """The times and the command of each line."""
     lines = [line for line in text("crontab").splitlines() if line and not line.startswith("#")]
     found = [m for line in lines if "=" not in line.split(" ")[0] and (m := CRON.match(line))]
-    return [(m.groups()[:5], m[6]) for m in found]
+    return [(m.groups()[:5], m[6].replace(r"\%", "%")) for m in found]
 
 
 def scripts() -> Iterator[tuple[str, str]]:
@@ -100,7 +101,7 @@ def test_every_command_can_be_typed(where: str, words: list[str]) -> None:
         assert set(words[1:]) <= TARGETS
         return
     assert words[1] in PROGRAM.commands
-    typed = [re.sub(r"^\$LASTS$", "6h", word) for word in words[2:]]
+    typed = [{"$LASTS": "6h", "$night": "2026-11-27"}.get(word, word) for word in words[2:]]
     with PROGRAM.commands[words[1]].make_context(words[1], typed) as context:
         assert not context.args
 
@@ -110,6 +111,16 @@ def test_every_system_soaks_with_a_bound_and_the_same_store(system: str) -> None
     (soak,) = [words for where, words in commands() if where == system and words[1] == "soak"]
     assert soak[2] == "nightly" and "--for" in soak and "--keep" in soak and "--store" in soak
     assert soak[soak.index("--lake") + 1] == "yes", "else no night is in the trend"
+    assert int(soak[soak.index("--at-least") + 1]) > FEW_OPERATIONS, "else a night that did next to nothing is green"
+
+
+@pytest.mark.parametrize("system", [s for s in SYSTEMS if s != "kubernetes"])
+def test_every_system_with_a_shell_compares_the_night_by_the_date_from_before_it(system: str) -> None:
+    lines = "\n".join(script for where, script in scripts() if where == system)
+    date, soak, trend = (lines.index(x) for x in ("date -u -d '-12 hours' +%F", "icequake soak", "icequake trend"))
+    assert date < soak < trend, "at the end of a long night the last noon is another one"
+    (words,) = [words for where, words in commands() if where == system and words[1] == "trend"]
+    assert words[words.index("--night") + 1] == "$night" and "--fail-on-regression" in words
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -214,8 +225,8 @@ def test_the_crontab_is_one_that_cron_reads() -> None:
     for times, command in lines:
         for field, (low, high) in zip(times, RANGES, strict=True):
             assert field == "*" or low <= int(field) <= high
-        assert "%" not in command, "cron takes it for a line end"
         assert shlex.split(command)
+    assert not re.search(r"(?m)^[^#\n]*(?<!\\)%", text("crontab")), "cron takes it for a line end"
 
 
 @pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
@@ -234,6 +245,8 @@ def test_a_night_that_still_runs_is_no_anomaly_to_cron(tmp_path: Path) -> None:
     for code in (0, 1, 2, 255):
         program.write_text(f"#!/bin/sh\nexit {code}\n")
         assert cron() == (code, "")
+        program.write_text(f'#!/bin/sh\ntest "$1" = trend && exit 7\nexit {code}\n')
+        assert cron() == (code or 7, ""), "the trend's counts if the night has no other"
     with (tmp_path / "store.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, said = cron()
