@@ -28,6 +28,7 @@ from harness.certify.requirement import Judgement, NotApplicable, Requirement
 from harness.certify.requirements import requirements
 from harness.certify.servers import serving
 from harness.run.settings import Watcher
+from workloads.file import filekinds
 
 JOURNAL, LOGS, LEFT, STORED = "requirements.jsonl", "logs", "left.txt", "certify.json"
 WORST = tuple(Conclusion)
@@ -40,8 +41,9 @@ class CertifyError(ValueError):
     """A certificate cannot be made or read; one line with a remedy."""
 
 
+CERTIFICATE = "a certificate"
 FORM: JournalFormat[RequirementResult] = JournalFormat(
-    "a certificate", "an answer", decode=journal.as_type(RequirementResult), encode=asdict, error=CertifyError
+    CERTIFICATE, "an answer", decode=journal.as_type(RequirementResult), encode=asdict, error=CertifyError
 )
 
 
@@ -52,9 +54,11 @@ def read(path: Path) -> Certificate:
     except OSError as e:
         raise CertifyError(f"{path}: cannot be read: {e.strerror}") from None
     except (ValueError, msgspec.ValidationError) as e:
-        raise CertifyError(
-            f"{path}: is no certify.json: {' '.join(str(e).split())}; give one that icequake certify wrote"
-        ) from None
+        # A certificate that is broken, or a file of nobody's, is no other file.
+        if (other := filekinds.refused(path, CERTIFICATE)) is not None and f"this is {CERTIFICATE}," not in other:
+            raise CertifyError(other) from None
+        why = "" if isinstance(e, json.JSONDecodeError) else f": {' '.join(str(e).split())}"
+        raise CertifyError(f"{path}: is no certify.json{why}; give one that icequake certify wrote") from None
 
 
 @dataclass

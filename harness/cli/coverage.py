@@ -115,12 +115,15 @@ def _of_nights(folders: list[Path], unread: list[str]) -> dict[tuple[Path, str],
 def _runs(folders: list[Path]) -> list[RunFolder]:
     """The runs that the folders mean, each once, by path."""
     from checkers.evidence import runfolder
+    from workloads.file import filekinds
 
     found: dict[Path, RunFolder] = {}
     for folder in folders:
         if not folder.exists():
             raise BadArgument(f"{folder}: no such folder; `icequake list runs --store DIR` shows the runs of a store")
         if not folder.is_dir():
+            if (other := filekinds.refused(folder, "the folder of a run, or one with runs in it")) is not None:
+                raise BadArgument(other)
             raise BadArgument(f"{folder}: not a folder; give the folder of a run, or one with runs in it")
         for run in runfolder.below(folder.resolve()):
             found[run.path] = run

@@ -236,7 +236,11 @@ class SweepOptions(Options):
         count, seed, each = len(order.seeds), order.seeds[0], len(self._contenders)
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
-            runs = f"{plural(each, 'point')} × {plural(count, 'seed')} from {seed} = {plural(self._runs, 'run')}"
+            varied = {**self._values, **({"catalog": self._catalogs} if len(self._catalogs) > 1 else {})}
+            axes = " × ".join(f"{name} {', '.join(values)}" for name, values in varied.items())
+            runs = (
+                f"{plural(each, 'point')} ({axes}) × {plural(count, 'seed')} from {seed} = {plural(self._runs, 'run')}"
+            )
             voice.keep(f"{self._spec.workload}, {runs}, {self.how_long}: {into}")
             say_own_jar(self._release, voice.say)
             kept_in = place_of(self.lake, self.store)

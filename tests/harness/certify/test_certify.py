@@ -387,7 +387,11 @@ def test_a_wrong_credential_is_said_in_the_servers_words(tmp_path: Path) -> None
         (["--catalog", "hadoop"], "PyIceberg has no such catalog"),
         (["--catalog", "hive-nolock"], "it is asked as hive; give hive"),
         (["--catalog", "glue"], "by boto3, which is not installed"),
-        (["--against", "README.md"], "README.md: is no certify.json"),
+        (["--against", "README.md"], "README.md: is no certify.json; give one that icequake certify wrote"),
+        (
+            ["--against", "workloads/quick.yaml"],
+            "workloads/quick.yaml: this is a workload file, not a certificate; `icequake run ",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_a_remedy(

@@ -102,12 +102,17 @@ def test_a_night_that_removed_its_runs_has_their_pairs_and_counts_those_that_it_
         (["coverage", "nowhere"], "nowhere: no such folder"),
         (["coverage", "empty"], "empty: no run in there"),
         (["coverage", "file"], "file: not a folder"),
+        (
+            ["coverage", "w.yaml"],
+            "w.yaml: this is a workload file, not the folder of a run, or one with runs in it; `icequake run w.yaml` runs it",
+        ),
         (["coverage", "broken"], "none of the runs in there can be read"),
     ],
 )
 def test_what_is_no_run_is_refused(tmp_path: Path, arguments: list[str], says: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
+    (tmp_path / "w.yaml").write_text("workload: w\n")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "plan.yaml").write_text("workload: x\n")
     done = inside(*arguments, cwd=tmp_path)

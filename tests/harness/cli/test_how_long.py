@@ -15,7 +15,7 @@ from tests.support.runs import inside
 LONG = [
     (
         ["sweep", "writers", "--vary", "writers=1,2", "--seeds", "5"],
-        "4 points × 5 seeds from 7 = 20 runs, about 8 minutes: ",
+        "4 points (layout one-partition, own-partition × writers 1, 2) × 5 seeds from 7 = 20 runs, about 8 minutes: ",
     ),
     (
         ["compare", "quick", "--catalog", "rest,jdbc", "--time", "60s", "--seeds", "3"],
