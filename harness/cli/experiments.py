@@ -440,6 +440,7 @@ class MatrixOptions(Options):
     def _measured(self, into: Path) -> MeasuredCells:
         from compose import setup
         from harness.experiments.matrix import Matrix
+        from reports.drawing.words import plural
         from workloads.file.mode import QUICK
 
         cells, engines = self._cells, ",".join(self._engines) or None
@@ -447,7 +448,7 @@ class MatrixOptions(Options):
         with framed(into, goes_on, quiet=self.quiet, unit="cells") as frame:
             voice = frame.voice
             installation = setup.ensure_release(self._release)
-            voice.keep(f"matrix of {len(cells)} cells, {self.how_long}: {into}")
+            voice.keep(f"matrix of {plural(len(cells), 'cell')}, {self.how_long}: {into}")
             say_own_jar(self._release, voice.say)
             whole = Matrix(
                 cells,

@@ -31,7 +31,7 @@ from reports.reproduction.exportable import export_line, form_of
 from reports.reproduction.issue import issue, seen_of
 from reports.reproduction.runissue import run_issue
 from reports.reproduction.script import script
-from reports.run import stored
+from reports.run import stored, stories_view
 from workloads.file import scenario as scenarios
 from workloads.file.scenario import Scenario
 
@@ -179,12 +179,15 @@ def _issue_of_workload(folder: RunFolder, plan: Plan) -> str:
     if version := plan.versions.get("iceberg"):
         words += ["--iceberg", "ICEBERG.jar" if "iceberg-jar" in plan.versions else version]
     words += [] if made.catalog in CATALOGS else ["--catalog", "CATALOG.yaml"]
-    return run_issue(run, file, shlex.join(words), _not_small(folder))
+    return run_issue(run, file, shlex.join(words), _not_small(folder, run))
 
 
-def _not_small(folder: RunFolder) -> str:
-    """Why nothing smaller than a run shows what it found: what its night says of it, else that nobody tried."""
+def _not_small(folder: RunFolder, run: stored.Stored) -> str:
+    """Why nothing smaller than a run shows what it found: what its night says of it, else what of the library is it, or that nobody tried."""
     tried = [f for f in finds.of_run(folder.path) if f.why_no_scenario]
+    known = [k.scenario for shape in stories_view.shapes(run) for k in shape.told[0].story.known if k.scenario]
+    if not tried and known:
+        return f"`icequake export {known[0]} --as issue` is the same defect in a fixed order."
     if not tried:
         return "Nobody has made the run small; `icequake shrink` of its folder tries that."
     return " ".join(f"{f.anomaly} was {f.why_no_scenario.rstrip('.')}." for f in tried)

@@ -242,7 +242,7 @@ class SoakOptions(Options):
         with framed(into, f"continue with: {goes_on}", quiet=self.quiet) as frame:
             voice = frame.voice
             voice.keep(
-                f"{self._suite.suite}, {plural(len(self._file.cells), 'cell')}, seed {seed}, {self.how_long}: {into}"
+                f"{self._suite.suite}, {plural(len(self._file.cells), 'combination')}, seed {seed}, {self.how_long}: {into}"
             )
             voice.keep(f"go on at any time with: {goes_on}")
             if (missing := self._without_lake() or self._unusable_lake(into)) is not None:
@@ -409,7 +409,7 @@ def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:
     load = len(file.cells) * file.suite.length
     ends = plural(runs, "run") if runs is not None else f"{clock(budget or 0)} in all"
     typer.echo(
-        f"\n{plural(len(file.cells), 'cell')} on {plural(stacks, 'stack')}, {file.suite.length:g} s of load each: "
+        f"\n{plural(len(file.cells), 'combination')} on {plural(stacks, 'stack')}, {file.suite.length:g} s of load each: "
         f"a round has {clock(load)} of load; {ends}"
     )
     return 0

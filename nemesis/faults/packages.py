@@ -113,3 +113,8 @@ _EACH = (_PARTITION, _LOST_ACKS, _FLAKY, _CRASHES, _SLOW_STORE, _MAINTENANCE, _R
 PACKAGES: Mapping[str, Package] = {p.name: p for p in _EACH} | {
     "all": Package("all", "all of them", tuple(f for p in _EACH for f in p.faults))
 }
+
+
+def with_fault(verb: str) -> list[str]:
+    """The packages that have faults of a verb, without ``all``."""
+    return [p.name for p in _EACH if any(f.verb == verb for f in p.faults)]

@@ -9,6 +9,7 @@ import re
 import sys
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from checkers.evidence.runfolder import RunFolder
 from checkers.judge.proof import Proof
 from checkers.nights.finds import FILE, FINDS, Find
 from checkers.verdict import Anomaly
+from harness.cli import exported
 from harness.cli.exported import export_command, reproduction
 from harness.cli.options import BadArgument
 from harness.run.judged import judge_run
@@ -235,12 +237,16 @@ def own_folder(night: Path) -> RunFolder:
 
 
 def test_the_issue_of_a_failed_run_has_its_workload_its_seed_its_statements_and_why_it_is_not_smaller(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = own_folder(tmp_path)
+    with monkeypatch.context() as nobody_knows_it:
+        nobody_knows_it.setattr(exported, "stories_view", SimpleNamespace(shapes=lambda _: []))
+        text = reproduction(tmp_path, run.path, "issue", print)
+        assert "Nobody has made the run small; `icequake shrink` of its folder tries that." in text
     text = reproduction(tmp_path, run.path, "issue", print)
     assert (
-        text.startswith("# 1 ") and "Nobody has made the run small; `icequake shrink` of its folder tries that." in text
+        text.startswith("# 1 ") and "`icequake export undelete --as issue` is the same defect in a fixed order." in text
     )
     file = re.search(r"```yaml\n(.*?)\n```", text, re.DOTALL)
     assert file is not None and parse(file[1]) == workload_of(run.read_plan(), run)

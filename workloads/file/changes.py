@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 from nemesis.faults.lengths import seconds
 from nemesis.faults.packages import PACKAGES
 from workloads.engines.engines import ENGINES
-from workloads.file.meant import unknown
+from workloads.file.meant import unknown, unknown_package
 from workloads.file.workload import MOST_WRITERS, Length, Mix, Nemesis, OperationSpec, Phase, Workload
 from workloads.operations.kinds import KINDS
 from workloads.tables import TableFormatName
@@ -94,7 +94,7 @@ class Changes:
             raise ChangeError("--faults and --no-nemesis: give one of them")
         for name in packages:
             if name not in PACKAGES:
-                raise ChangeError(f"--faults {name}: {unknown('package', name, PACKAGES)}")
+                raise ChangeError(f"--faults {name}: {unknown_package(name)}")
         return packages
 
 

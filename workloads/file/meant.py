@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from nemesis.faults.packages import PACKAGES, with_fault
+
 OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     # keys of a workload or scenario file
     "name": ("workload", "scenario"),
@@ -122,6 +124,15 @@ def suggest(word: object, allowed: Iterable[str]) -> str:
 
 MOST_CHOICES = 60
 """Of more names than these, a message that knows what was probably meant does not list all."""
+
+
+def unknown_package(name: str, allowed: Iterable[str] = PACKAGES) -> str:
+    """That a name is no package of faults; of a fault, in which packages it is."""
+    if packages := with_fault(name):
+        return (
+            f"unknown package {name!r}: it is a fault; in the package{'s' * (len(packages) > 1)} {', '.join(packages)}"
+        )
+    return unknown("package", name, allowed)
 
 
 def unknown(what: str, word: object, allowed: Iterable[str]) -> str:

@@ -33,7 +33,7 @@ from workloads.file import filekinds, parameters
 from workloads.file import order as orders
 from workloads.file.anomalies import SomeEntries
 from workloads.file.changes import AND, NONE, OWN, Changes, with_faults
-from workloads.file.meant import suggest, unknown
+from workloads.file.meant import suggest, unknown, unknown_package
 from workloads.file.mode import Cluster, Session
 from workloads.file.sizes import Bytes
 from workloads.file.workload import LIBRARY as WORKLOADS
@@ -359,7 +359,7 @@ def _wrong_faults(value: str) -> Iterator[str]:
         if name in (NONE, OWN):
             yield f"{name} goes with no package; write it alone"
         elif name not in PACKAGES:
-            yield unknown("package", name, (NONE, OWN, *PACKAGES))
+            yield unknown_package(name, (NONE, OWN, *PACKAGES))
     if len({*packages}) < len(packages):
         yield f"{value}: a package is given twice; keep one"
 

@@ -23,7 +23,7 @@ from workloads.engines.engines import ENGINES, SPARK
 from workloads.file import engineproperties, own_kinds, tableproperties
 from workloads.file.anomalies import tables_problems
 from workloads.file.assertions import METRICS, wrong
-from workloads.file.meant import suggest, unknown
+from workloads.file.meant import suggest, unknown, unknown_package
 from workloads.file.workload import KeySpec, Mix, Phase, Workload
 from workloads.file.yamlfile import (
     KeyPath,
@@ -62,7 +62,7 @@ def names_in(data: Any) -> Iterator[Problem]:
                 yield ((*key, kind), unknown("operation", kind, KINDS))
     for key, name in entries(data, "nemesis", "packages", "*"):
         if isinstance(name, str) and name not in PACKAGES:
-            yield (key, unknown("package", name, PACKAGES))
+            yield (key, unknown_package(name))
     for _, thresholds in entries(data, "assert"):
         yield from _metric_problems(thresholds if isinstance(thresholds, dict) else {})
     yield from raw_property_problems(data)
@@ -370,7 +370,7 @@ def _nemesis_problems(w: Workload) -> Iterator[Problem]:
         yield (("nemesis",), "nemesis: names no fault; give packages, faults or both, or leave the key out")
     for i, name in enumerate(w.nemesis.packages):
         if name not in PACKAGES:
-            yield (("nemesis", "packages", i), unknown("package", name, PACKAGES))
+            yield (("nemesis", "packages", i), unknown_package(name))
     for i, fault in enumerate(w.nemesis.faults):
         key: KeyPath = ("nemesis", "faults", i)
         for n in fault.writers or ():

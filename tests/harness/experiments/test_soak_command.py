@@ -72,7 +72,9 @@ def test_a_dry_run_shows_the_cells_and_starts_nothing(tmp_path: Path) -> None:
         == "no lake: for `trend`, put this night into one afterwards by `icequake lake add`, or make one now by --lake yes"
     )
     assert any(r.startswith("left out: quick/jdbc/none/1.12.0/spark=1,duckdb=1: ") for r in rows)
-    assert "cells on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith("1:00:00 in all")
+    assert "combinations on 2 stacks, 1 s of load each: a round has " in rows[-1] and rows[-1].endswith(
+        "1:00:00 in all"
+    )
 
 
 @pytest.mark.parametrize("option", [(), ("--lake", "no"), ("--lake", "yes")])
@@ -119,6 +121,10 @@ def test_a_run_takes_the_faults_of_packages_in_place_of_the_files() -> None:
     assert read_workload(LIBRARY / "quick.yaml").with_(Changes(faults="all")).nemesis
     with pytest.raises(ChangeError, match=f"unknown package 'crash'.*allowed: {', '.join(PACKAGES)}"):
         file.with_(Changes(faults="crash"))
+    with pytest.raises(ChangeError, match=r"unknown package 'stale': it is a fault; in the package flaky-catalog$"):
+        file.with_(Changes(faults="stale"))
+    with pytest.raises(ChangeError, match=r"it is a fault; in the packages flaky-catalog, slow-store$"):
+        file.with_(Changes(faults="delay"))
     with pytest.raises(ChangeError, match="--faults and --no-nemesis: give one of them"):
         file.with_(Changes(no_nemesis=True, faults="crashes"))
 
