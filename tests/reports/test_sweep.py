@@ -425,7 +425,8 @@ def of_retries(**points: tuple[float, float, float]) -> Comparison:
     [
         (
             {"r1": (0.5, 5.0, 900.0), "r4": (0.069, 5.0, 2800.0), "r8": (0.0, 5.0, 15000.0)},
-            "Choose num-retries=8: best in failed writes, by more than noise; failed writes come before the others. "
+            "Choose num-retries=8: best in failed writes, by more than noise; failed writes come before the others, "
+            "at the price of the p95 of writes 909 ms (900 ms to 918 ms) → 15.2 s (15 s to 15.3 s). "
             "Out: num-retries=1 (fails 50.5 % (50.0 % to 51.0 %) of its writes); num-retries=4 (fails 7.0 % (6.9 % to 7.0 %) of its writes).",
         ),
         (
