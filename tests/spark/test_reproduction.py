@@ -122,7 +122,6 @@ def test_a_script_shows_its_scenario_without_icequake_and_ends_what_it_started(
     assert begun(tmp_path) == {} and not [*tmp_path.glob("iceberg-*")]
 
 
-@pytest.mark.nightly
 def test_a_script_about_metadata_says_so_if_the_defect_is_absent(
     written: Callable[..., subprocess.Popen[str]],
 ) -> None:
