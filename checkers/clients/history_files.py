@@ -155,7 +155,7 @@ def from_json_array(text: str, file: str = "<json>", lines: list[int] | None = N
     """
 
     def line(number: int) -> int:
-        return text.count("\n", 0, _begin(text, number)) + 1
+        return _lines_of(text, number + 1)[number]
 
     def where(number: int, message: str) -> HistoryError:
         return HistoryError(f"{file}:{line(number)}: event {number} of the array: {message}")
@@ -176,16 +176,26 @@ def from_json_array(text: str, file: str = "<json>", lines: list[int] | None = N
         return _from_records([*enumerate(records)], where)
     numbers: list[int] = []
     history = _from_records([*enumerate(records)], where, numbers)
-    lines += map(line, numbers)
+    every = _lines_of(text, len(records))
+    lines += [every[n] for n in numbers]
     return history
 
 
-def _begin(text: str, number: int) -> int:
-    """Where an element of a JSON array begins."""
-    decoder, at = json.JSONDecoder(), text.index("[") + 1
-    for _ in range(number):
-        _, at = decoder.raw_decode(text, _SPACE.match(text, at).end())  # type: ignore[union-attr]
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]
+def _lines_of(text: str, first: int) -> list[int]:
+    """The lines on which the first so many elements of a JSON array begin."""
+    decoder, at, line, found = (
+        json.JSONDecoder(),
+        text.index("[") + 1,
+        1 + text.count("\n", 0, text.index("[")),
+        list[int](),
+    )
+    for _ in range(first):
+        begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", at, begin)
+        found.append(line)
+        _, at = decoder.raw_decode(text, begin)
+        line += text.count("\n", begin, at)
+    return found
 
 
 _SPACE = re.compile(r"[\s,]*")

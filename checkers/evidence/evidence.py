@@ -23,7 +23,8 @@ class Evidence:
     the catalog, so that what they did not see was not sent. ``labels``: table → who made its snapshots that name no operation, if that
     was looked for (``checkers.timeline.timelines.named``); ``logs`` has those names already.
     ``accepted``: table → what accepted requests asked of it, where the catalog is told snapshots in place of metadata files (REST).
-    ``answered``: operation → the answer to its commit of no snapshot (REST), such as a property's, which the catalog accepted.
+    ``answered``: operation → the answer to its commit of no snapshot (REST), such as a property's, which the catalog accepted; empty: it has
+    other accepted commits, too.
     """
 
     history: History

@@ -121,7 +121,8 @@ class Carried(msgspec.Struct, frozen=True, gc=False):
 class Proxied:
     """What the log says of each table, by time; see :func:`read`, :func:`accepted` and :func:`carried`.
 
-    ``answered``: operation → the answer to its accepted commit of no snapshot, such as ``204 to POST /v1/transactions/commit``.
+    ``answered``: operation → the answer to its accepted commit of no snapshot, such as ``204 to POST /v1/transactions/commit``; empty if it has
+    several accepted commits, or one of a snapshot.
     ``problem``: why some of it is not known: the log cannot be read, or it has a line, the first of which is named, that is no request.
     """
 
@@ -306,9 +307,14 @@ class _Swaps:
         accepted_merge = what.endswith(MERGE) and _accepts(str(record.status))
         if accepted_merge and isinstance(asked, str) and (times := _times(record)) is not None:
             self._merged[asked] = times
-        of_no_snapshot = record.kind == "commit" and record.new is None and record.changes is None
-        if of_no_snapshot and isinstance(asked, str) and what.startswith("POST /") and _accepts(str(record.status)):
-            self.answered.setdefault(asked, f"{record.status} to {what}")
+        if (
+            record.kind == "commit"
+            and isinstance(asked, str)
+            and what.startswith("POST /")
+            and _accepts(str(record.status))
+        ):
+            alone = asked not in self.answered and record.new is None and record.changes is None
+            self.answered[asked] = f"{record.status} to {what}" if alone else ""
         pointer = record.location or record.new
         if not only and type(pointer) is str and self._table(normalise(pointer)) is None:
             return  # most lines are about other tables

@@ -86,10 +86,14 @@ def done_by(
     engine = explain.engine(o)
     if meant(name) is Culprit.MAKER and server == SERVER and catalog is not None:
         return DoneBy(f"{engine} or {SERVER}")  # the server writes the file, and the client says what goes into it
-    if name == "lost-metadata-change" and server == SERVER and not told:
-        return DoneBy(f"{engine} or {SERVER}")  # nobody saw whether it was sent
-    if name == "lost-metadata-change" and server == SERVER and o.op in told:
-        return DoneBy(server, how=f"answered {told[o.op].replace(' to ', f' to what {engine} sent by ', 1)}{MADE_NOT}")
+    if name == "lost-metadata-change" and server == SERVER:
+        if any(len({*a.files}) > 1 for a in lead):  # a version had it: who took it away is not known
+            return DoneBy(NOBODY)
+        if not told or told.get(o.op) == "":  # nobody saw whether it was sent
+            return DoneBy(f"{engine} or {SERVER}")
+        if o.op in told:
+            how = f"answered {told[o.op].replace(' to ', f' to what {engine} sent by ', 1)}{MADE_NOT}"
+            return DoneBy(server, how=how)
     how = _believed(name, group, cleaned) if meant(name) is Culprit.CLIENT else ""
     if (
         name == "missing-file"

@@ -242,6 +242,7 @@ def unlike(ran: RunFacts, found: Sequence[Anomaly], evidence: Evidence, beside: 
     return f"the scenario {best[1]} is most like it ({asks(best[1])}), but {what}"
 
 
+_CHANGE = "lost-metadata-change"
 WITHOUT_FAULT = "without a fault"
 
 
@@ -317,6 +318,7 @@ class _Happened:
         errors: classes, without their packages, by which the first operation of each ended.
         by_endpoint: whether a commit came by the endpoint of transactions.
         formats: of their tables.
+        unmade: kinds of operations whose change of a property or of the schema the endpoint of transactions accepted, and no version ever had.
     """
 
     engines: Sequence[frozenset[str]]
@@ -325,6 +327,7 @@ class _Happened:
     errors: frozenset[str]
     by_endpoint: bool
     formats: frozenset[str]
+    unmade: frozenset[str] = frozenset()
 
     @staticmethod
     def of(found: Sequence[Anomaly], evidence: Evidence) -> _Happened:
@@ -342,6 +345,13 @@ class _Happened:
             frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
             any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
             frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in map(str, tables)),
+            frozenset(
+                operations[op].f
+                for a in found
+                if a.name == _CHANGE and len({*a.files}) < 2
+                for op in a.ops[:1]
+                if op in operations and evidence.answered.get(op, "").endswith(f"/{pointer.TRANSACTIONS}/commit")
+            ),
         )
 
     def lacks(self, s: Mapping[str, Any]) -> Iterator[str]:
@@ -362,6 +372,8 @@ class _Happened:
             ):  # it is about the other engine; who upgrades before it does not matter
                 continue
             yield f"it needs {do} by {ENGINES[engine].title}, which did not run on the table"
+        if _CHANGE in _names_of(s) and not self.unmade & {do for do, _ in executed}:
+            yield "its change was accepted by POST /v1/transactions/commit, and no version ever had it"
         for verb, service in sorted(_faults_of(s) - self.faults):
             yield f"it needs a fault that was not on meanwhile ({verb}: {_struck(verb, service)})"
         engines = {engine for _, engine in executed}

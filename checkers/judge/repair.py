@@ -106,7 +106,7 @@ def _steps(
         yield RepairStep(_RESTORE, Repair.RESTORE)
         yield from _set_back(log, operations)
     elif name in _BY_HAND and log is not None and not unreadable and keys:
-        sql = f"SELECT * FROM {log.table} WHERE id IN ({', '.join(map(str, keys[:MOST_NAMED]))})"
+        sql = f"SELECT * FROM {log.table} WHERE id IN ({', '.join(map(str, keys[:_MOST_LOOKED_AT]))})"
         text = _COMPARE + _there_now(log, keys)
         yield RepairStep(text, Repair.REMOVE, tuple(ops), rows, (log.table,), sql=(sql,))
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
@@ -127,6 +127,8 @@ _OLDER = (
     "versions; else expire these snapshots."
 )
 
+_MOST_LOOKED_AT = 500
+"""Ids that a statement names."""
 _BY_HAND = frozenset({"lost-update", "stale-scan", "write-skew"})
 """Names of rows that were computed without another write: which of them are right, only their owner knows."""
 _COMPARE = (
@@ -317,6 +319,8 @@ def removed_since(log: TableLog | None, op: str, keys: Sequence[int]) -> tuple[i
                 return since, n
         elif c.op == op:
             since, left = n, every
+            if not left:
+                return None
     return None
 
 

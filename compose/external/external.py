@@ -131,7 +131,7 @@ def external(
             spark_master(master)
         except AddressError as e:
             raise ExternalError(f"--spark {master}: {e}") from None
-        if not is_local(master) and found.store is None and not all(h in _LOCAL_HOSTS for h, _ in hosts):
+        if not is_local(master) and found.store is None and not (hosts and all(h in _LOCAL_HOSTS for h, _ in hosts)):
             raise ExternalError(
                 f"--spark {master}: its executors cannot reach the object store that would be started here; give one with --s3"
             )

@@ -114,6 +114,14 @@ class LibraryClient:
         return found
 
 
+def _drop(catalog: Any, table: tuple[str, str], *, purge: bool) -> None:
+    """Drop a table; its files, too, where the catalog can: PyIceberg's of Hive cannot."""
+    try:
+        (catalog.purge_table if purge else catalog.drop_table)(table)
+    except NotImplementedError:
+        catalog.drop_table(table)
+
+
 def _done(catalog: Catalog, method: str, path: list[str], body: Any, query: Mapping[str, object]) -> Any:
     from pyiceberg.schema import Schema
 
@@ -140,7 +148,7 @@ def _done(catalog: Catalog, method: str, path: list[str], body: Any, query: Mapp
         case "POST", ["namespaces", space, "tables", name]:
             return _committed(catalog, space, name, body)
         case "DELETE", ["namespaces", space, "tables", name]:
-            (catalog.purge_table if query.get("purgeRequested") == "true" else catalog.drop_table)((space, name))
+            _drop(catalog, (space, name), purge=query.get("purgeRequested") == "true")
         case "POST", ["tables", "rename"]:
             old, new = ((*body[end]["namespace"], body[end]["name"]) for end in ("source", "destination"))
             catalog.rename_table(old, new)

@@ -16,6 +16,7 @@ from workloads.engines.engine import Engine, Foreign
 from workloads.engines.engines import SPARK
 from workloads.file.scenario import SOFTWARE_TITLES, Scenario
 from workloads.operations.kinds import KINDS
+from workloads.tables import ICEBERG
 
 Facts = Iterator[tuple[str, str]]
 DEFECT, OF_CLIENTS, DOCUMENT, VERSION, REACHES, PROMISE, RUN = (
@@ -47,7 +48,8 @@ def engine_facts(engine: Engine, library: Iterable[Scenario]) -> Facts:
     yield PROMISE, _promise(engine)
     yield REACHES, ", ".join(reached(engine))
     yield from _defects([s for s in library if _is_about(engine.name, s)])
-    yield RUN, f"{command()} run quick" + ("" if engine.name == SPARK else f" --writers spark=1,{engine.name}=1")
+    only = next((f" --format {f}" for f in engine.formats if ICEBERG not in engine.formats), "")
+    yield RUN, f"{command()} run quick{only}" + ("" if engine.name == SPARK else f" --writers spark=1,{engine.name}=1")
     yield DOCUMENT, _PAGES.get(engine.name, f"docs/engines/{engine.name}.md")
 
 

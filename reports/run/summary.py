@@ -25,6 +25,7 @@ _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknow
 
 RECORD = "history"
 """The verdict on the record itself. It comes first: whoever reads of a loss must know whether the record of it is whole."""
+MOST_NOTES = 3
 MOST_NAMES = 12
 MOST_SHAPES = 6
 """Kinds of stories that are told; each name is counted below them."""
@@ -60,9 +61,9 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
     verdict = banner.banner(run)
     out = ["", to.paint(f"{BANNER_SYMBOLS[verdict.status]} {run.workload}: {verdict.headline}", verdict.status)]
     for why in (
-        v.notes[0] for v in run.verdicts if v.checker == RECORD and v.notes and v.notes[0] not in verdict.sentence
+        why for v in run.verdicts if v.checker == RECORD for why in v.notes[:MOST_NOTES] if why not in verdict.sentence
     ):
-        out += to.wrap(f"The record is not whole, and the verdict is on what is left of it: {why}.", "  ")
+        out += to.wrap(f"Not all of the record can be used: {why}.", "  ")
     out += to.wrap(verdict.sentence, "  ")
     for note in run.notes:
         out += to.wrap(note, "  ")

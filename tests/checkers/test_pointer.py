@@ -636,6 +636,20 @@ def test_a_commit_that_the_service_got_twice_is_one_swap(tmp_path: Path) -> None
         assert (swap.new, swap.time, swap.answer) == (new, 1_000_000, f"{first} (nemesis: not told)")
 
 
+def test_the_answer_to_a_request_without_a_snapshot_is_kept_unless_its_operation_has_other_ones(tmp_path: Path) -> None:
+    what = "POST /v1/transactions/commit"
+    of_snapshot = {"what": what, "op": "both", "new": "6", "changes": [{"table": "t", "adds": ["6"]}], "status": "204"}
+    read(
+        tmp_path,
+        *({"what": what, "op": op, "status": "204"} for op in ("one", "twice", "twice", "both")),
+        {"what": what, "op": "refused", "status": "409"},
+        of_snapshot,
+        {**of_snapshot, "op": "rows"},
+    )
+    found = proxylog.read_all(tmp_path / "proxy.jsonl", {"t": log_at(ROOT)}).answered
+    assert found == {"one": f"204 to {what}", "twice": "", "both": "", "rows": ""}
+
+
 def test_the_swap_that_a_catalog_accepted_before_it_refused_the_duplicate_is_seen(tmp_path: Path) -> None:
     new = f"{ROOT}/metadata/00002-x.metadata.json"
     put = {"type": "PUT", "key": {"elements": ["db", "t"]}, "content": {"metadataLocation": new}}

@@ -383,4 +383,5 @@ def test_that_the_record_is_not_whole_comes_before_what_was_found_in_it(tmp_path
     said = [n for n, x in enumerate(lines) if "the last line is torn" in x]
     found = next(n for n, x in enumerate(lines) if "lost-update" in x)
     assert len(said) == 1 and said[0] < found, lines
-    assert "The record is not whole, and the verdict is on what is left of it: history.jsonl" in lines[said[0]]
+    assert "Not all of the record can be used: history.jsonl" in lines[said[0]]
+    assert "Not all of the record can be used: its end is missing." in lines[said[0] + 1]

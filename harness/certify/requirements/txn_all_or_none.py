@@ -69,7 +69,8 @@ def judge(seen: Exchanges) -> Judgement:
 
 def _half(held: Exchange, rival: Exchange, after: Sequence[Exchange]) -> Judgement | None:
     has = ["h" in e.metadata.get("properties", {}) for e in after]
-    if not all(e.ok for e in after) or has == [held.ok] * len(after):
+    told = None if held.status >= 500 or held.status == 0 else held.ok  # an unknown outcome may be made or not
+    if not all(e.ok for e in after) or (len({*has}) == 1 and told in (None, has[0])):
         return None
     which = named([e.path for e, there in zip(after, has, strict=True) if there] or ["no table"])
     return failed("all changes are made or none is", f"{held.words()}, and h is set at {which}", held, rival, *after)

@@ -394,7 +394,7 @@ class Shrink:
     def _undiscussed(self) -> str:
         """The link of an anomaly that nobody is known to have discussed: as the checker says, or where defects of its engine are reported."""
         first = self.run.found[0]
-        writer = next((int(op[1:].split("-")[0]) for op in first.ops), 0)
+        writer = next((int(n) for op in first.ops if (n := op[1:].split("-")[0]).isdigit()), 0)
         engine = ENGINES[self.run.recording.workload.engines[writer]]
         return first.documented or (NOWHERE if engine.tracker == Engine.tracker else engine.tracker)
 

@@ -172,14 +172,14 @@ def test_a_defect_is_named_for_operations_of_its_engine_alone() -> None:
 def changed_by_duckdb() -> tuple[Evidence, Anomaly]:
     """A recorded run whose operation w0-1 is DuckDB's, and sets a property; the property is in no version."""
     e = recorded.load("quick-120")
+    table = next(x.table for x in e.history.events if x.op == "w0-1")
     also = {"w0-1": "set-property", "w0-2": "insert"}
     events = tuple(
-        replace(x, f=also[x.op], extra={**x.extra, "engine": "duckdb"} if x.type == "invoke" else x.extra)
+        replace(x, table=table, f=also[x.op], extra={**x.extra, "engine": "duckdb"} if x.type == "invoke" else x.extra)
         if x.op in also
         else x
         for x in e.history.events
     )
-    table = next(x.table for x in e.history.events if x.op == "w0-1")
     found = Anomaly("lost-metadata-change", "metadata", table, "It is in no version.", ops=("w0-1",))
     return replace(e, history=replace(e.history, events=events)), found
 
@@ -194,8 +194,17 @@ def test_who_lost_a_change_of_a_property_follows_from_the_answer_to_its_request(
     assert headline([story]) == ("1 acknowledged change of the schema or of properties lost",)
     (story,) = tell(replace(e, answered={"w0-9": "200 to POST /v1/x"}), verdicts, ran).stories
     assert (story.who, story.engine) == ("DuckDB", "duckdb"), "it did not ask the catalog for it"
-    (story,) = tell(e, verdicts, ran).stories
-    assert (story.who, story.engine) == ("DuckDB or the catalog server", ""), "nobody saw its requests"
+    assert [k.scenario for k in known_defects(ran, [found], replace(e, answered=answered))] == ["rest-lost-property"]
+    assert known_defects(ran, [found], e) == (), "nobody saw that the server accepted it"
+    for unknown in ({}, {"w0-1": ""}):
+        (story,) = tell(replace(e, answered=unknown), verdicts, ran).stories
+        assert (story.who, story.engine) == ("DuckDB or the catalog server", ""), (
+            "nobody saw its requests, or it sent others"
+        )
+    was_there = replace(found, files=("v2.metadata.json", "v3.metadata.json"))
+    (story,) = tell(replace(e, answered=answered), [Verdict("metadata", False, (was_there,))], ran).stories
+    assert story.how == "" and "server" not in story.who, "a version had it: somebody took it away later"
+    assert known_defects(ran, [was_there], replace(e, answered=answered)) == ()
 
 
 def test_of_a_defect_of_another_engine_it_does_not_matter_who_upgraded_the_table() -> None:
