@@ -13,6 +13,7 @@ def ask(kit: Kit) -> None:
     space = kit.namespace()
     for n in range(kit.rounds):
         table = kit.table(space, f"t{n}")
+        table.commit(f"before:{n}", rest.properties(p="0"))  # a catalog that commits nothing is noticed before the drop
         kit.race(
             partial(_drop, kit, table, n),
             *(partial(table.commit, f"beside:{n}", rest.properties(p="1")) for _ in range(3)),
@@ -39,7 +40,7 @@ REQUIREMENT = Requirement(
     group="namespaces and tables and views",
     sentence="After a DROP was acknowledged no commit is, and no table comes back.",
     asked=(
-        "25 rounds, each with a new table: one client drops it and then commits to it, while 3 others "
+        "25 rounds, each with a new table that has one commit: one client drops it and then commits to it, while 3 others "
         "send it one same commit. Afterwards a load must find no table."
     ),
     to_do=(
