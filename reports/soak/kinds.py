@@ -275,29 +275,40 @@ Recipe = Sequence[tuple[NightRun, Happened, Sequence[RepairStep]]]
 
 def same_table(found: Sequence[FailureKind], k: FailureKind) -> str:
     """What to do of a kind without steps of its own: where its are."""
-    n = found.index(mended_with(found, k)[0]) + 1
+    n = mended_by(found)[found.index(k)][0] + 1
     there = link(f"number {n}", f"#{anchor(n)}")
     return joined(("It is the same table of the same run as ", there, ", and mended by the steps there."))
 
 
 def mended_with(found: Sequence[FailureKind], k: FailureKind) -> list[FailureKind]:
-    """The kinds before one that harmed the same tables of the same runs, whose steps mend its own."""
+    """The kinds before one that harmed the same tables of the same runs, and those that have the steps."""
     harmed = {(id(line), t) for line, h in k.runs for t in h.tables}
-    before = found[: found.index(k)]
-    return [x for x in before if any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]
+    leads = mended_by(found)[found.index(k)]
+    before = enumerate(found[: found.index(k)])
+    return [x for n, x in before if n in leads or any((id(line), t) in harmed for line, h in x.runs for t in h.tables)]
 
 
-def recipes(found: Sequence[FailureKind]) -> list[Recipe]:
-    """For each kind, its runs with all that mends their tables; without those whose tables a kind before it has harmed, too, and whose steps
-    have it."""
+def mended_by(found: Sequence[FailureKind]) -> list[list[int]]:
+    """For each kind, run by run, the place of the kind whose steps mend its tables: its own, unless a kind before it harmed one of them, or
+    a table that is mended with one of them."""
     leads: dict[tuple[int, str], int] = {}
-    steps: dict[tuple[int, int], list[RepairStep]] = {}
-    starts: dict[int, dict[str, int]] = {}
+    out: list[list[int]] = []
     for n, k in enumerate(found):
+        out.append([])
         for line, h in k.runs:
             tables = [(id(line), t) for t in h.tables]
             lead = next((leads[t] for t in tables if t in leads), n)
             leads |= {t: lead for t in tables if t not in leads}
+            out[n].append(lead)
+    return out
+
+
+def recipes(found: Sequence[FailureKind]) -> list[Recipe]:
+    """For each kind, its runs with all that mends their tables; without those whose steps another kind has (:func:`mended_by`)."""
+    steps: dict[tuple[int, int], list[RepairStep]] = {}
+    starts: dict[int, dict[str, int]] = {}
+    for k, leads in zip(found, mended_by(found), strict=True):
+        for (line, h), lead in zip(k.runs, leads, strict=True):
             steps.setdefault((lead, id(line)), []).extend(h.now)
             starts.setdefault(id(line), {}).update(h.starts)
     return [

@@ -422,6 +422,32 @@ def test_kinds_on_one_table_of_one_run_are_to_be_mended_at_once(tmp_path: Path) 
     assert now[0].startswith("<ol><li>Go back.</li><li>Run w0-1 again: "), "what must come first, comes first"
 
 
+def test_a_kind_that_is_mended_elsewhere_names_the_kind_that_has_the_steps(tmp_path: Path) -> None:
+    """The third shares a table with the second alone, and the steps of the second are those of the first."""
+    back = RepairStep("Go back.", Repair.SET_BACK)
+    both = replace(LOST, name="undelete", remedy="Set it.", now=(back,), tables=("orders", "people"))
+    third = replace(STALE, link=None, now=(back,), tables=("people",))
+    night = a_night(tmp_path, replace(TOLD, happened=(LOST, both, third)))
+    assert [bool(steps) for steps in kinds.recipes(kinds.kinds(night))] == [True, False, False]
+    made = page.of(night, AGAIN)
+    there = 'It is the same table of the same run as <a href="#kind-1">number 1</a>, and mended by the steps there.'
+    assert [said for name, said in steps_of(made) if name == "do now"][1:] == [there, there]
+    assert there in html(made).partition('id="kind-3"')[2]
+
+
+def test_of_several_runs_a_kind_that_is_mended_elsewhere_names_the_kind_of_its_own_run(tmp_path: Path) -> None:
+    """The second kind has no steps: those of its first run are the first kind's, those of its second run another one's."""
+    other = replace(TOLD, number=2, used=90.0, folder="runs/3")
+    both = replace(LOST, name="undelete", counts={"undelete": 1}, remedy="Set it.", tables=("orders", "people"))
+    third = replace(STALE, link=None, tables=("people",))
+    apart = replace(LOST, remedy="Set another.")
+    runs = (replace(TOLD, happened=(LOST, both)), replace(other, happened=(apart, both, third)))
+    found = kinds.kinds(a_night(tmp_path, *runs))
+    assert [k.first for k in found] == [LOST, apart, both, third]
+    assert [bool(steps) for steps in kinds.recipes(found)] == [True, True, False, False]
+    assert "number 2<" in kinds.same_table(found, found[3])
+
+
 def test_cards_of_new_kinds_are_open_and_come_first(tmp_path: Path) -> None:
     known = [replace(UNREAD, remedy=f"Do {n}.") for n in range(8)]
     new = [replace(LOST, remedy=f"Do {n}.") for n in range(8)]
