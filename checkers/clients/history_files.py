@@ -38,8 +38,8 @@ from checkers.clients.jepsen import (
     error_chain_of,
     from_edn,
     read_event,
-    to_json,
 )
+from checkers.clients.values import to_json
 from checkers.evidence import history
 from checkers.evidence.history import FORMAT, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown

@@ -14,15 +14,13 @@ For every workload (register, cas-register, list-append, rw-register, bank, set,
 ``:index``                renumbered from 0 if numbers are missing; the old one is kept as ``jepsen-index``
 ``:time``                 ns; if absent, the event's index. Where the lines are not in its order, it counts
                           (:mod:`checkers.clients.in_time`)
-``:value``                as JSON, see below
+``:value``                as JSON
 ``:error``                ``[[name, text]]``; a list of pairs of strings stays as it is
 ``:op``                   the operation's id; if absent, ``<process>-<n>``
 ``:table``, anything else as it is
 ========================= ==================================================================================================
 
-Values become JSON: keywords, symbols and characters become their text; vectors, lists and sets become lists; ratios and other numbers
-unknown to JSON become text; tagged values lose their tag. The keys of a map become text; whole numbers among them become numbers again
-when written (``{0 10, 1 12}``, a bank's balances). So one of our histories returns from EDN unchanged; a Jepsen history returns with
+Values become JSON (:mod:`checkers.clients.values`). So one of our histories returns from EDN unchanged; a Jepsen history returns with
 strings for the keywords in its values, except where checkers need them: the functions of micro-operations, ``[:append 1 2]``.
 
 A history of completions alone (the examples of Elle's paper and README) does not show what came before what: every operation counts as
@@ -38,19 +36,17 @@ from __future__ import annotations
 
 import bisect
 import json
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any, get_args
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
 from checkers.clients.in_time import Placed, in_order, in_time
 from checkers.clients.scan import Scanner
+from checkers.clients.values import NAME, from_json, to_json, transaction
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
 from workloads.file.meant import suggest
@@ -64,69 +60,6 @@ GUESSED = "guessed"
 EVENT_TYPES: tuple[str, ...] = get_args(EventType)
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
-
-_WHOLE = re.compile(r"(?:0|-?[1-9]\d{0,17})\Z", re.ASCII)
-_NAME = re.compile(r"[A-Za-z*!_?$%&=<>][\w.*+!?$%&=<>/-]*\Z", re.ASCII)
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def to_json(v: edn.Value) -> Any:
-    """An EDN value as JSON; see the module's docstring.
-
-    Raises:
-        EdnError: two keys of a map have the same text.
-    """
-    if v is None or isinstance(v, bool | str):
-        return v
-    if isinstance(v, int):
-        return v
-    if isinstance(v, float):
-        return v if math.isfinite(v) else "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
-    if isinstance(v, edn.Keyword | edn.Symbol):
-        return v.name
-    if isinstance(v, edn.Char):
-        return v.value
-    if isinstance(v, Fraction | Decimal):
-        return f"{v.numerator}/{v.denominator}" if isinstance(v, Fraction) else str(v)
-    if isinstance(v, edn.Tagged):
-        return to_json(v.value)
-    if isinstance(v, edn.Map):
-        out: dict[str, Any] = {}
-        for k, x in v.entries:
-            key = k if isinstance(k, str) else k.name if isinstance(k, edn.Keyword | edn.Symbol) else edn.write(k)
-            if key in out:
-                raise EdnError(f"the key {key!r} is there twice, once as a keyword, number or string")
-            out[key] = to_json(x)
-        return out
-    items = v.items if isinstance(v, edn.List | edn.Set) else v
-    return [x if type(x) is int else to_json(x) for x in items]
-
-
-def from_json(v: Any) -> edn.Value:
-    """A JSON value as EDN; see the module's docstring."""
-    if isinstance(v, Mapping):
-        return edn.Map(tuple((_key(str(k)), from_json(x)) for k, x in v.items()))
-    if isinstance(v, list | tuple):
-        return tuple(from_json(x) for x in v)
-    return v
-
-
-def _key(text: str) -> edn.Value:
-    return int(text) if _WHOLE.match(text) else Keyword(text) if _NAME.match(text) else text
-
-
-def _transaction(v: Any) -> edn.Value:
-    """The value of a transaction: micro-operations with keywords for their functions."""
-    if not isinstance(v, list):
-        return from_json(v)
-    return tuple(
-        (Keyword(m[0]), *(from_json(x) for x in m[1:]))
-        if isinstance(m, list) and m and isinstance(m[0], str) and _NAME.match(m[0])
-        else from_json(m)
-        for m in v
-    )
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -522,11 +455,11 @@ def _map(e: Event) -> edn.Map:
         ("time", e.time),
         ("type", Keyword(e.type)),
         ("process", process),
-        ("f", Keyword(e.f) if _NAME.match(e.f) else e.f),
-        ("value", _transaction(e.value) if e.f in TRANSACTIONS else from_json(e.value)),
+        ("f", Keyword(e.f) if NAME.match(e.f) else e.f),
+        ("value", transaction(e.value) if e.f in TRANSACTIONS else from_json(e.value)),
     ]
     out += [(k, v) for k, v in (("table", e.table), ("op", e.op)) if v is not None]
     if e.error:
         out.append(("error", from_json(e.error)))
     out += [(k, from_json(v)) for k, v in e.extra.items()]
-    return edn.Map(tuple((Keyword(k) if _NAME.match(k) else k, v) for k, v in out))
+    return edn.Map(tuple((Keyword(k) if NAME.match(k) else k, v) for k, v in out))

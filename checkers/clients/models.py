@@ -19,18 +19,19 @@ Unless the user names the model, a history's functions and values determine it (
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from checkers import linearizable
 from checkers.clients.jepsen import CONCURRENT, GUESSED
+from checkers.clients.microops import FUNCTIONS, shortened, transactions
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import EventError, History, HistoryError, Operation
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
 from checkers.isolation.levels import LEVELS, contained
-from checkers.isolation.transactions import IsolationFinding, IsolationResult, Op, Transaction
+from checkers.isolation.transactions import IsolationFinding, IsolationResult
 from checkers.linearizable import MODELS, KeyResult, check_model
 from checkers.linearizable.calls import keyed_by
 from checkers.linearizable.checker import Linearizable, LinearizableStats
@@ -50,8 +51,6 @@ WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as conc
 MOST_EXPLAINED_OF_A_NAME = 10
 """How many anomalies of one name are explained; all are counted."""
 
-_ONLY_INT = frozenset({int})
-_FUNCTIONS = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
 OPERATION_NAMES = (
     "of a register: read, write, cas; of a set or a counter: add, read; of a list: append, read; of a bank: transfer, read; "
     "of transactions: txn"
@@ -251,12 +250,12 @@ def _known_steps(operations: Sequence[Operation]) -> None:
     """Raises EventError: a transaction is no list, or has a micro-operation that is neither a read nor a write."""
     for o in operations:
         if o.value is not None and not isinstance(o.value, list):
-            raise EventError(o.invoked.index, f"expected a transaction such as [[r 1 [2]]], found {_cut(o.value)}")
+            raise EventError(o.invoked.index, f"expected a transaction such as [[r 1 [2]]], found {shortened(o.value)}")
         for m in _steps(o):
-            if not isinstance(m, list | tuple) or not m or not isinstance(m[0], str) or m[0] not in _FUNCTIONS:
+            if not isinstance(m, list | tuple) or not m or not isinstance(m[0], str) or m[0] not in FUNCTIONS:
                 raise EventError(
                     o.invoked.index,
-                    f"expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found {_cut(m)}",
+                    f"expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found {shortened(m)}",
                 )
 
 
@@ -265,74 +264,6 @@ def _steps(o: Operation) -> Sequence[Any]:
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
-
-
-def transactions(operations: Iterable[Operation], workload: str) -> list[Transaction]:
-    """Operations ``txn`` as transactions; of those that are not ``ok``, the invoked writes.
-
-    Raises:
-        HistoryError: an operation that is not a transaction of this workload.
-    """
-    out = []
-    lists = workload == "list-append"
-    for o in operations:
-        ok = o.type == "ok"
-        event = o.completed if ok and o.completed is not None else o.invoked
-        value = o.result if ok else o.value
-        if not isinstance(value, list):
-            raise EventError(event.index, f"expected a transaction such as [[r 1 [2]]], found {_cut(value)}")
-        steps = tuple((lists and _plain_step(m)) or _step(m, event.index, workload, ok) for m in value)
-        end = o.completed.index if ok and o.completed is not None else None
-        out.append(Transaction(o.op, o.process, o.invoked.index, end, o.type, steps))
-    return out
-
-
-def _plain_step(m: Any) -> Op | None:
-    """What :func:`_step` says of a micro-operation on whole numbers, the usual one; None for any other."""
-    if type(m) is not list or len(m) != 3:
-        return None
-    f, key, value = m
-    if type(key) is not int or (f != "append" if type(value) is int else f != "r" or type(value) is not list):
-        return None
-    return (f, key, value) if type(value) is int or set(map(type, value)) <= _ONLY_INT else None
-
-
-def _step(m: Any, event: int, workload: str, ok: bool) -> Op:
-    write = "append" if workload == "list-append" else "w"
-    if not isinstance(m, list) or len(m) != 3 or not isinstance(m[0], str) or m[0] not in _FUNCTIONS:
-        raise EventError(event, f"expected [r KEY VALUE] or [{write} KEY VALUE], found {_cut(m)}")
-    f, key, value = _FUNCTIONS[m[0]], hashable(m[1]), m[2]
-    if f == "r":
-        if workload == "rw-register":
-            return ("r", key, hashable(value))
-        if value is not None and not isinstance(value, list):
-            raise EventError(event, f"expected a list read of key {_cut(m[1])}, found {_cut(value)}")
-        if value is None:
-            return ("r", key, [] if ok else None)
-        return ("r", key, [x if type(x) is int else hashable(x) for x in value])
-    if f != write:
-        raise EventError(event, f"{m[0]} is no operation of {workload}: it has r and {write}")
-    if value is None:
-        raise EventError(event, f"{m[0]} of key {_cut(m[1])} writes no value")
-    return (write, key, hashable(value))
-
-
-def hashable(v: Any) -> Hashable:
-    """A JSON value as one that can be a key; keys are equal if and only if the values are."""
-    if type(v) is int or type(v) is str:
-        return v
-    if isinstance(v, list | tuple):
-        return tuple(hashable(x) for x in v)
-    if isinstance(v, Mapping):
-        return frozenset((k, hashable(x)) for k, x in v.items())
-    if isinstance(v, bool | float):  # True is 1, and 1.0 too, to a dict
-        return (type(v).__name__, v)
-    return v  # type: ignore[no-any-return]
-
-
-def _cut(v: Any) -> str:
-    text = explain.value(v)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _transactions(operations: Sequence[Operation], model: str, level: str) -> Verdict:
@@ -424,7 +355,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
 def _balances(v: Any, event: int) -> dict[str, int]:
     if isinstance(v, Mapping) and all(isinstance(n, int) and not isinstance(n, bool) for n in v.values()):
         return dict(v)
-    raise EventError(event, f"expected balances such as {{0 10, 1 12}}, found {_cut(v)}")
+    raise EventError(event, f"expected balances such as {{0 10, 1 12}}, found {shortened(v)}")
 
 
 # --- rows of icequake's tables ----------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Sequence
 
-    from checkers.formats.iceberg.model.faults import Faulty, Way, WaySearchResult
     from checkers.formats.iceberg.model.lanes import Found
     from checkers.formats.iceberg.model.logtree import Bound, Explored, Log
+    from checkers.formats.iceberg.model.ways import Faulty, Way, WaySearchResult
     from workloads.file.modelled import Modelled
 
 
@@ -228,7 +228,7 @@ def _step_by_step(m: Modelled) -> tuple[Faulty, WaySearchResult, list[str], bool
     """Search with a catalog and its faults, and say what was found. The search, its result, that in lines, and whether it is as expected."""
     from checkers.formats.iceberg.model import faults, transactions
     from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
-    from checkers.formats.iceberg.model.faults import Faulty
+    from checkers.formats.iceberg.model.ways import Faulty
     from harness.cli.terminal import Voice
 
     assert m.catalog is not None

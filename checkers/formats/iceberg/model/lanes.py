@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.evidence.history import Event, History
-from checkers.formats.iceberg.model.faults import BY_CATALOG, Way
 from checkers.formats.iceberg.model.logtree import Log
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.scenario import steps_text
+from checkers.formats.iceberg.model.ways import BY_CATALOG, Way
 from checkers.verdict import Anomaly, Verdict
 
 MS = 1_000_000

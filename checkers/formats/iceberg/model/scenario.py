@@ -13,10 +13,10 @@ import yaml
 
 from checkers.conflicts.validations import MESSAGES, VALIDATED
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
-from checkers.formats.iceberg.model.faults import BY_CATALOG, MISSING, Faulty, Way
 from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry
 from checkers.formats.iceberg.model.operations import ModelOperation
 from checkers.formats.iceberg.model.table import TableVersion
+from checkers.formats.iceberg.model.ways import BY_CATALOG, MISSING, Faulty, Way
 from workloads.engines.engine import Rule
 from workloads.engines.engines import SPARK
 from workloads.file.modelled import COMPACTION, OWN_SEQUENCE, REWRITE_KINDS

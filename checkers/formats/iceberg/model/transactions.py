@@ -20,8 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from checkers.formats.iceberg.model.faults import Faulty, Tell, Way, WaySearchResult, WayStep
+from checkers.formats.iceberg.model.faults import Tell
 from checkers.formats.iceberg.model.scenario import LINK
+from checkers.formats.iceberg.model.ways import Faulty, Way, WaySearchResult, WayStep
 
 TABLES = ("checking", "savings")
 HALF, LOST = "half-transaction", "lost-commit"

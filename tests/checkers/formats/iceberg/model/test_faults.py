@@ -9,9 +9,10 @@ from minicheck import Protocol, check_safety
 
 from checkers.formats.iceberg.model import catalogs
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
-from checkers.formats.iceberg.model.faults import Faulty, ModelState, Repeats, WaySearch, search
+from checkers.formats.iceberg.model.faults import WaySearch, search
 from checkers.formats.iceberg.model.logtree import Bound, Log, LogEntry, logs
 from checkers.formats.iceberg.model.scenario import of_way
+from checkers.formats.iceberg.model.ways import Faulty, ModelState, Repeats
 from tests.checkers.formats.iceberg.model.test_model import ALL, COW, MOR, TWO
 from workloads.file import modelled
 from workloads.file.scenario import parse

@@ -1,10 +1,11 @@
 """What a model found, as the operations of a history that a page draws."""
 
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS, Fault
-from checkers.formats.iceberg.model.faults import Faulty, search
+from checkers.formats.iceberg.model.faults import search
 from checkers.formats.iceberg.model.lanes import of_log, of_way, told
 from checkers.formats.iceberg.model.logtree import Bound
 from checkers.formats.iceberg.model.search import search as search_logs
+from checkers.formats.iceberg.model.ways import Faulty
 from tests.checkers.formats.iceberg.model.test_model import COW, TWO
 
 

@@ -7,10 +7,10 @@ from itertools import permutations, product
 import pytest
 
 from checkers.formats.iceberg.model.catalogs import MODEL_CATALOGS
-from checkers.formats.iceberg.model.faults import Faulty
 from checkers.formats.iceberg.model.lanes import of_way
 from checkers.formats.iceberg.model.logtree import Bound
 from checkers.formats.iceberg.model.transactions import HALF, LOST, TABLES, of_transfers, search
+from checkers.formats.iceberg.model.ways import Faulty
 from workloads.file import modelled
 from workloads.file.scenario import parse
 from workloads.file.workload import WorkloadError
