@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from checkers.clients import edn, jepsen
+from checkers.clients import edn, jepsen, values
 from checkers.clients.edn import Keyword, Map
 from checkers.clients.in_time import BY_TIME
 from checkers.evidence.history import Event, HistoryError
@@ -96,7 +96,7 @@ def as_plain_edn(events: list[Made]) -> str:
     """Without ``:index``, in a vector: the scanner does not know it."""
 
     def form(e: Made) -> Map:
-        value = jepsen._transaction(e["value"]) if e["f"] == "txn" else e["value"]
+        value = values.transaction(e["value"]) if e["f"] == "txn" else e["value"]
         return Map(
             tuple(
                 (Keyword(k), Keyword(v) if k in ("type", "f") else value if k == "value" else v) for k, v in e.items()
