@@ -85,6 +85,8 @@ class Meaning:
     @property
     def repair(self) -> str:
         """What to do now with ``{tables}``, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
+        if self.remedy == _FORMAT and self.harm is Harm.METADATA:
+            return NOTHING_WRONG
         return _REPAIRS.get(self.remedy, "")
 
     sentence: str
@@ -147,6 +149,11 @@ _REPAIRS: Mapping[str, str] = {
     _LOG: "Compare the versions that the card names; set right what is wrong by a commit of another client.",
 }
 """What keeps it from happening again → what to do now with the table."""
+NOTHING_WRONG: Final = (
+    "Nothing is to be stopped or copied: this made no row of {tables} wrong. Trust a query, not what the card names as wrong, and look at that "
+    "before expiry, a rewrite or another engine uses it."
+)
+"""In place of a copy where a file's or a snapshot's metadata is wrong, and no row."""
 _ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."
 
 _MEANINGS: Mapping[str, Meaning] = {

@@ -259,7 +259,9 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
         "allowed": Word(
             "The workload or scenario says that this anomaly may be found (`allow:`); it does not make the run fail."
         ),
-        "do now": Word("What to do on a table in use on which this has happened: stop, copy, repair, in this order."),
+        "do now": Word(
+            "What to do on a table in use on which this has happened, in this order; nothing is stopped or copied where no row is wrong."
+        ),
         "avoid it": Word("What keeps it from happening again: a setting, another catalog, another release."),
         "untested": Word("What a run did not do, so that its verdict says nothing of it."),
         "reproduced": Word("A scenario showed its anomalies, all of them and no other ones."),

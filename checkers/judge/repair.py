@@ -13,7 +13,7 @@ from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
 from checkers.judge.repairsteps import ALONE, MOST_NAMED, Repair, RepairStep
-from checkers.names import Harm, meaning
+from checkers.names import NOTHING_WRONG, Harm, meaning
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
 
@@ -52,7 +52,9 @@ def repair(
         text = _REPEATED + (_LAST if any(".checkpoint" in f for f in repeats) else "")
         files = explain.listing([f"`{f}`" for f in repeats], MOST_NAMED)
         steps.insert(0, RepairStep(text.replace("{files}", files), Repair.MOVE, tables=(log.table,)))
-    if any(s.does is not Repair.LEAVE for s in steps):
+    means = meaning(name)
+    harmed = unreadable or means is None or means.harm is not Harm.METADATA
+    if any(s.does is Repair.MOVE or (harmed and s.does is not Repair.LEAVE) for s in steps):
         steps.insert(0, RepairStep(_STOP, Repair.STOP, tables=(log.table,) if log is not None else ()))
     return steps
 
@@ -111,6 +113,7 @@ def _steps(
         yield RepairStep(text, Repair.REMOVE, tuple(ops), rows, (log.table,), sql=(sql,))
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         does = Repair.SET_BACK if means.harm is Harm.UNREADABLE else Repair.REWRITE
+        does = Repair.LEAVE if means.repair == NOTHING_WRONG else does
         yield RepairStep(means.repair, does, tables=(log.table,) if log is not None else ())
 
 
