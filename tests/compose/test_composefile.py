@@ -229,6 +229,14 @@ def test_the_commands_that_a_run_beside_its_own_engine_prints_bring_the_engine(t
     assert typed[-3:] == ["run", "--", str(show)] and "compose.docker.local" in typed
 
 
+@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)])
+def test_how_the_command_ended_is_how_it_ends(script: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that a signal ended has the code that a shell gives it."""
+    monkeypatch.setattr(local, "ensure", lambda: None)
+    monkeypatch.setattr(local, "running", lambda installation, names: contextlib.nullcontext({}))
+    assert local.main(["run", "--", "sh", "-c", script]) == code
+
+
 def test_its_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert local.main(["--help"]) == 0 and "compose.docker.local driver" in capsys.readouterr().out
     assert local.main(["start", "--help"]) == local.USAGE

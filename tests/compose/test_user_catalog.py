@@ -362,6 +362,18 @@ def test_each_kind_of_master_is_one(right: str, tmp_path: Path) -> None:
     assert described(tmp_path, REST + f'master: "{right}"\n').master == spark_master(right) == right
 
 
+@pytest.mark.parametrize("far", ["spark://far:7077", "spark://127.0.0.1:7077,far:7077", "yarn", "k8s://https://a:1"])
+def test_executors_elsewhere_need_a_store_that_they_reach(far: str) -> None:
+    with pytest.raises(ExternalError, match="give one with --s3"):
+        external(None, None, far)
+    given = external(None, "http://store:9000/lake", far, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+    assert given.master == far and given.store is not None
+    for here in ("local[2]", "spark://localhost:7077"):
+        assert external(None, None, here).master == here
+    with pytest.raises(ExternalError, match="give spark://host:7077"):
+        external(None, None, "spark://far")
+
+
 @pytest.mark.parametrize("key", ["uri", "s3", "master", "type"])
 def test_of_a_variable_that_is_not_set_only_that_is_said(key: str, tmp_path: Path) -> None:
     text = REST.replace("http://localhost:8181", "${MY_PLACE}") if key == "uri" else REST + f"{key}: ${{MY_PLACE}}\n"
@@ -381,14 +393,6 @@ def test_the_options_win_over_the_file(tmp_path: Path) -> None:
     assert found.store is not None and (found.store.endpoint, found.master) == ("http://x", "local[2]")
     assert found.plain == {"catalog": mine.file, "store": "http://x/y", "spark": "local[2]"}
     assert SECRET in found.secrets
-
-
-def test_executors_elsewhere_need_a_store_that_they_reach() -> None:
-    with pytest.raises(ExternalError, match="give one with --s3"):
-        external(None, None, "spark://far:7077")
-    assert external(None, None, "spark://localhost:7077").master == "spark://localhost:7077"
-    with pytest.raises(ExternalError, match="give spark://host:7077"):
-        external(None, None, "spark://far")
 
 
 def test_masters_and_the_address_at_which_they_reach_us() -> None:

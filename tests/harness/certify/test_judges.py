@@ -73,6 +73,16 @@ def late(append: int, rival: int = 200, shown: int = 3, identity: int = 409, **p
     ]
 
 
+def transaction(held: int, *has: bool) -> list[Exchange]:
+    """A rival came between its swaps; whether each of its tables has its change."""
+    refused = [answer(f"transaction:{n}", 409) for n in range(3)]
+    after = [answer(f"after:{n}", 200) for n in range(len(has))]
+    made = [
+        replace(e, body={"metadata": {"properties": {"h": "1"} if h else {}}}) for e, h in zip(after, has, strict=True)
+    ]
+    return [*refused, answer("held", held), answer("rival", 200), *made]
+
+
 def files(*statuses: int) -> list[Exchange]:
     return [answer("round:0", 409), answer("end", 200, 1), *(answer("file", s) for s in statuses)]
 
@@ -204,6 +214,13 @@ DRAWN: list[tuple[str, Iterable[Exchange], dict[str, Any], Conclusion]] = [
     ("credentials", vended({"s3.access-key-id": "a"}), {}, PASS),
     ("credentials", vended(TOKEN), {}, FAIL),
     ("credentials", vended(UNTIL, 200), {}, FAIL),
+    ("txn-all-or-none", transaction(204, True, True), {}, PASS),
+    ("txn-all-or-none", transaction(409, False, False), {}, PASS),
+    ("txn-all-or-none", transaction(503, True, True), {}, PASS),
+    ("txn-all-or-none", transaction(503, False, False), {}, PASS),
+    ("txn-all-or-none", transaction(503, True, False), {}, FAIL),
+    ("txn-all-or-none", transaction(409, True, True), {}, FAIL),
+    ("txn-all-or-none", transaction(204, False, False), {}, FAIL),
 ]
 
 

@@ -12,7 +12,7 @@ from pyiceberg.table import CommitTableResponse, Table
 from checkers.certificate import Absent, Conclusion
 from compose.external.preflight import PreflightError
 from harness.certify.certify import asked_once
-from harness.certify.kit import ServerDescription, SetUpError
+from harness.certify.kit import Kit, ServerDescription, SetUpError
 from harness.certify.library import LibraryServer
 from harness.certify.requirement import NotApplicable, Requirement
 from harness.certify.requirements import requirements
@@ -53,6 +53,13 @@ class CommitsNothing(SqlCatalog):
     """As PyIceberg's catalog of DynamoDB."""
 
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        raise NotImplementedError
+
+
+class PurgesNothing(SqlCatalog):
+    """As PyIceberg's catalog of Hive."""
+
+    def purge_table(self, identifier: Any) -> None:
         raise NotImplementedError
 
 
@@ -144,3 +151,14 @@ def test_a_lock_of_hive_is_looked_at_soon_and_waited_for_as_long_as_by_default()
 def test_what_pyiceberg_cannot_do_does_not_apply(id: str, tmp_path: Path) -> None:
     server = sql(tmp_path, **{"py-catalog-impl": f"{CommitsNothing.__module__}.CommitsNothing"})
     assert reason(BY_ID[id], server) is Absent.NO_OPERATION
+
+
+@pytest.mark.parametrize("catalog", [SqlCatalog, PurgesNothing])
+def test_what_it_was_asked_with_goes_at_the_end(catalog: type[SqlCatalog], tmp_path: Path) -> None:
+    path = f"{catalog.__module__}.{catalog.__name__}"
+    server = sql(tmp_path, **{"py-catalog-impl": path})
+    assert isinstance(server, LibraryServer)
+    with server.catalog() as there, Kit(server, "x") as kit:
+        kit.table()
+        assert there.list_namespaces()
+    assert not there.list_namespaces()
