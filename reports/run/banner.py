@@ -11,7 +11,7 @@ from reports.drawing import words
 from reports.drawing.page import Banner
 from reports.run import load_view, stored, stories_view
 from reports.run.plan_view import table_specs
-from reports.run.results import is_unmet, unmet_expectations
+from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
 
@@ -39,7 +39,7 @@ def banner(run: Stored) -> Banner:
 
 
 def _banner(run: Stored) -> Banner:
-    unmet = unmet_expectations(run.anomalies)
+    unmet = run.unmet
     found = stories_view.counted_anomalies(run)
     names = stored.anomaly_names(found)
     confirmed = [
@@ -145,8 +145,9 @@ def _scenario(run: Stored, scope: str) -> Banner:
         return Banner(status, f"Reproduced: {shows}", words.shorten(f"{lead}{told.get('description') or ''}", 700))
     why = strings(mapping((run.results or {}).get("scenario")).get("why"))
     differs = f" Different from the scenario: {'; '.join(why[:4])}." if why else ""
-    status = "valid" if state in ("fixed", "later") else "invalid"
-    return Banner(status, f"{_SCENARIOS[state]}: {shows}", words.shorten(f"In {scope}.{differs}", 1200))
+    status = "valid" if run.excused else "invalid"
+    said = f"{run.did_not_come} It ran {scope}.{differs}".lstrip()
+    return Banner(status, f"{_SCENARIOS[state]}: {shows}", words.shorten(said, 1200))
 
 
 _ENDS = {

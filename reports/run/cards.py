@@ -85,7 +85,8 @@ def involved(f: CardSubject, shown: Shown) -> list[Operation]:
 def _left_out(run: Stored, cards: Sequence[CardSubject]) -> list[Block]:
     """What is said instead of cards, or of anomalies that no card shows."""
     if not cards:
-        return [Text(["The run was not checked." if run.results is None else "None."], "muted")]
+        none = run.did_not_come or "None."
+        return [Text(["The run was not checked." if run.results is None else none], "muted")]
     shown = {id(a) for f in cards for a in f.shown}
     rest = stored.anomaly_names(a for a in run.anomalies if id(a) not in shown)
     if not rest:

@@ -27,6 +27,7 @@ from reports.drawing.page import (
 from reports.run import load_view, retries_view, stored, values
 from reports.run.operations import shortened
 from reports.run.plan_view import cell
+from reports.run.results import is_unmet, unmet_expectations
 from reports.run.stored import Stored
 
 MOST_NOTES = 20
@@ -80,6 +81,9 @@ def blocks(run: Stored) -> list[Block]:
 
 def _name_of(v: Verdict, run: Stored) -> Text:
     """Its name and verdict; ``as …``: it found only what the workload expects or allows."""
+    if any(map(is_unmet, v.anomalies)):
+        status, said = ("valid", "✓ not seen, and not to be") if run.excused else ("invalid", "✕ not seen")
+        return Text([joined((tag("b", v.checker), Markup("<br>"), badge(status, said)))])
     status = {True: "valid", False: "invalid"}.get(v.valid, "unknown") if isinstance(v.valid, bool) else "unknown"
     marks = [run.mark(a) for a in v.anomalies]
     excused = " and ".join(sorted(set(marks))) if v.valid is False and marks and all(marks) else ""
@@ -88,6 +92,8 @@ def _name_of(v: Verdict, run: Stored) -> Text:
 
 
 def _body(v: Verdict) -> list[Block]:
+    if any(map(is_unmet, v.anomalies)):
+        return [Text([f"Expected, and not found by any checker: {', '.join(unmet_expectations(v.anomalies))}."])]
     names = list(stored.anomaly_names(v.anomalies).items())
     out: list[Block] = []
     if names:

@@ -38,7 +38,6 @@ from reports.run import (
 from reports.run.banner import banner
 from reports.run.card import CardSubject
 from reports.run.operations import Shown
-from reports.run.results import is_unmet
 from reports.run.stored import Stored
 
 MOST_FILES = 60
@@ -94,7 +93,7 @@ def _told(run: Stored, found: list[CardSubject]) -> list[Block]:
 def _covered(run: Stored, found: list[CardSubject]) -> list[Block]:
     """What checkers say in other words, and which anomalies each entry of the workload covers."""
     names = stored.anomaly_names(stories_view.counted_anomalies(run))
-    again = Counter(a.name for a in run.anomalies if a.name not in names and not is_unmet(a))
+    again = Counter(a.name for a in run.anomalies if a.name not in names)
     said = [
         joined((link(n, cards.first_of(n, found)), f" {words.grouped(k)}")) for n, k in again.most_common(MOST_NAMES)
     ]

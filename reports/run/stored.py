@@ -27,7 +27,7 @@ from checkers.judge.stories import NOTHING_TOLD, Stories
 from checkers.judge.telling import tell
 from checkers.names import Harm, meaning
 from checkers.verdict import Anomaly, Validity, Verdict
-from reports.run.results import accepted_from_json, told_from_json
+from reports.run.results import accepted_from_json, is_unmet, told_from_json, unmet_expectations
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,26 @@ class Stored:
 
     @property
     def anomalies(self) -> list[Anomaly]:
-        """All anomalies, in the order of the checkers."""
-        return [a for v in self.verdicts for a in v.anomalies]
+        """All anomalies, in the order of the checkers; that an expected one did not come is none (:attr:`unmet`)."""
+        return [a for v in self.verdicts for a in v.anomalies if not is_unmet(a)]
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Names of the anomalies that the workload expects and no checker found."""
+        return unmet_expectations(a for v in self.verdicts for a in v.anomalies)
+
+    @property
+    def did_not_come(self) -> str:
+        """A sentence on the expected anomalies that were not found; empty if there are none."""
+        one = "anomaly" if len(self.unmet) == 1 else "anomalies"
+        it, names = "it" if len(self.unmet) == 1 else "them", ", ".join(self.unmet)
+        what = f"this release does not show {it} ({names})" if self.excused else names
+        return f"The expected {one} did not come: {what}." if names else ""
+
+    @property
+    def excused(self) -> bool:
+        """Whether it is the run of a scenario that this release, by the scenario's file, is not to show."""
+        return self.reproduced in ("fixed", "later")
 
     def mark(self, a: Anomaly) -> str:
         """``expected`` or ``allowed`` if the workload says that the anomaly must, or may, be found; else empty."""

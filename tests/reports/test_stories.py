@@ -157,6 +157,9 @@ def test_an_unmet_expectation_is_the_headline_and_no_anomaly(tmp_path: Path) -> 
         "expected undelete, not seen"
     ]
     assert verdict_words(results.to_json()) == "expected undelete, not seen"
+    html = page.render(folder)
+    assert "expected-not-found" not in html and 'id="anomaly-1"' not in html, "it has no card, for nothing was found"
+    assert "The expected anomaly did not come: undelete." in html and ">✕ not seen</span>" in html
     more = banner.banner(stored.load(run(tmp_path / "b", said(UNMET, STALE, valid=False, accepted=EXPECTED))))
     assert more.headline == "expected undelete, not seen; 1 anomaly found" and "They found stale-read." in more.sentence
 
@@ -338,6 +341,15 @@ def test_a_reproduced_scenario_is_headed_by_what_it_shows(tmp_path: Path) -> Non
     text = terminal(folder)
     assert text.splitlines()[1] == "! undelete: Reproduced: a deleted row came back"
     assert "remedy: Set write.delete.isolation-level=serializable" in text
+
+
+def test_that_a_release_no_longer_shows_a_defect_is_no_anomaly(tmp_path: Path) -> None:
+    folder = shown(tmp_path, "upgrade-mor-delete", ScenarioOutcome("fixed"), False, UNMET)
+    html, text, xml = page.render(folder), " ".join(terminal(folder).split()), ET.fromstring(junit.render(folder))
+    plain = "The expected anomaly did not come: this release does not show it (undelete)."
+    assert plain in text and plain in html and text.startswith("✓ upgrade-mor-delete: Fixed in this version")
+    assert "expected-not-found" not in html and "violated" not in html and 'id="anomaly-1"' not in html
+    assert xml.get("failures") == "0" and [plain] == [x.get("message") for x in xml.iter("skipped")]
 
 
 def test_the_facts_of_a_scenario_are_in_the_words_of_its_tables_format(tmp_path: Path) -> None:
