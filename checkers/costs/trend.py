@@ -3,7 +3,7 @@
 A *series* is a workload on a catalog with a release of Iceberg, in runs that were to do the same work (``setup`` of the table ``runs``).
 Its points are nights: the median of a figure over the runs of that night. The newest night is compared with up to ``nights`` nights before it.
 
-The rule is that of :mod:`checkers.costs.worse`. Beside it, an anomaly that Iceberg does not document as possible, and that no earlier night of
+The rule is that of :mod:`checkers.costs.worse`. Beside it, an anomaly that is new (:attr:`SeriesAnomaly.new`), and that no earlier night of
 the series had, is a regression, however few nights there are. So is a series without any figure that had some before (:func:`missing`).
 """
 
@@ -114,7 +114,13 @@ class KindFigures:
 
 @dataclass(frozen=True, slots=True)
 class SeriesAnomaly:
-    """An anomaly of a series: how often in a night, in how many runs; ``documented``: whether Iceberg documents all of them as possible."""
+    """An anomaly of a series: how often in a night, in how many runs.
+
+    Attributes:
+        documented: whether Iceberg documents all of them as possible.
+        known: how many fail no night: documented, known by the rule of the night (:func:`checkers.judge.accepted.known_link`), or accepted by
+            the workload.
+    """
 
     series: Series
     night: date
@@ -122,6 +128,12 @@ class SeriesAnomaly:
     documented: bool
     count: int
     runs: int
+    known: int = 0
+
+    @property
+    def new(self) -> int:
+        """How many of them fail a night."""
+        return 0 if self.documented else self.count - self.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +306,12 @@ def kinds(runs: DataFrame, operations: DataFrame) -> DataFrame:
 def anomalies(runs: DataFrame, found: DataFrame) -> DataFrame:
     """One row for each series, night and name of an anomaly, with the columns of :class:`SeriesAnomaly`; without those that only confirm
     another."""
-    own = found.where("same_as IS NULL").select("run", "day", "name", "documented")
+    marks = ("documented", "known", "expected", "allowed")
+    own = found.where("same_as IS NULL").select("run", "day", "name", *marks)
     return _grouped(
         runs.join(own, ["run", "day"]), f"{_SERIES}, night, name",
         "every(documented IS NOT NULL) documented", "count(*) count", "count(DISTINCT run) runs",
+        "count_if(documented IS NOT NULL OR known IS NOT NULL OR expected OR allowed) known",
     )  # fmt: skip
 
 
@@ -422,10 +436,11 @@ def finding(series: Series, f: Figure, value: float, before: Sequence[float]) ->
 
 
 def fresh(seen: Iterable[SeriesAnomaly], newest: date | None) -> list[SeriesAnomaly]:
-    """The undocumented anomalies of the newest night that no earlier night of their series had."""
+    """The new anomalies of the newest night that no earlier night of their series had; one that was known there says nothing of another one
+    of its name."""
     every = list(seen)
-    before = {(a.series, a.name) for a in every if a.night != newest}
-    return [a for a in every if a.night == newest and not a.documented and (a.series, a.name) not in before]
+    before = {(a.series, a.name) for a in every if a.night != newest and (a.new or a.documented)}
+    return [a for a in every if a.night == newest and a.new and (a.series, a.name) not in before]
 
 
 def missing(runs: Iterable[SeriesNight], found: Iterable[NightFigure], newest: date | None) -> list[MissingSeries]:

@@ -24,6 +24,7 @@ from checkers.timeline import explain
 from checkers.verdict import Anomaly, Checker
 from workloads.file.anomalies import CHECKER, TABLES, AnomalyEntry, AnomalyFacts, Entries
 from workloads.file.meant import unknown
+from workloads.file.suite import KnownAnomalies
 from workloads.file.yamlfile import Problem
 from workloads.tables import TableSpec
 
@@ -65,6 +66,16 @@ def needed(name: str, a: AnomalyFacts, strict: bool) -> frozenset[str]:
 def covers(entry: AnomalyEntry, a: AnomalyFacts, strict: bool) -> bool:
     """Whether an entry accepts an anomaly."""
     return entry.means(a) and needed(entry.name, a, strict) <= entry.says
+
+
+def known_link(known: Iterable[KnownAnomalies], a: AnomalyFacts, strict: bool, story: str | None) -> str | None:
+    """Where a known anomaly is discussed; None if it is new. The one rule of a night, its page and the trend.
+
+    Args:
+        known: the entries of the suite for the cell of the run (:meth:`KnownAnomalies.of`).
+        story: where the defect of the library is discussed that the anomaly's story looks like (:mod:`checkers.judge.known`).
+    """
+    return next((k.link for k in known if any(covers(e, a, strict) for e in k.anomaly)), story)
 
 
 def least(a: AnomalyFacts, strict: bool) -> AnomalyEntry:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from checkers.costs.attempts import attempts_of
 from checkers.costs.measures import FIGURES, NOT_THE_WORKLOADS, Measures, measure
@@ -21,6 +23,7 @@ from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.outcome import conflict_of
 from checkers.evidence.plan import Plan
 from checkers.evidence.tablelog import Commit, TableLog
+from checkers.judge.accepted import known_link
 from checkers.judge.runfolder import Results
 from checkers.lake.requests import measured
 from checkers.lake.tables import (
@@ -38,6 +41,7 @@ from checkers.lake.tables import (
 from checkers.timeline import fault_windows
 from workloads.engines.engines import SPARK
 from workloads.file.mode import AS_USERS
+from workloads.file.suite import KnownAnomalies
 from workloads.operations.kinds import KINDS
 
 MS, S = 1e6, 1e9
@@ -61,6 +65,7 @@ class RunContents:
         state: ``run.json``.
         results: None if the run is not judged.
         requests: ``proxy.jsonl`` as :func:`requests_of` reads it; None without proxies.
+        stories: anomaly, by its checker and its place in that one's verdict → where the known defect is discussed that its story looks like.
     """
 
     folder: Path
@@ -69,6 +74,7 @@ class RunContents:
     evidence: Evidence
     results: Results | None
     requests: pa.Table | None
+    stories: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
 
 def name_of(folder: Path) -> str:
@@ -127,7 +133,7 @@ def rows_of(contents: RunContents, added: datetime) -> Rows:
         OPERATIONS_TABLE.name: _operations(contents.evidence, ops),
         ATTEMPTS.name: _attempts(ops),
         COMMITS_TABLE.name: _commits(contents.evidence.logs, {o.op: o.f for o in ops}),
-        ANOMALIES.name: _anomalies(results),
+        ANOMALIES.name: _anomalies(contents, results),
         FAULTS.name: _faults(contents.evidence.history.events),
         METRICS_TABLE.name: _metrics(measures),
         RUNS_TABLE.name: _run(contents, measures, ops, started, added),
@@ -341,8 +347,10 @@ def _data(files: Iterable[Any]) -> int:
     return sum(f.role == "data" for f in files)
 
 
-def _anomalies(results: Results) -> dict[str, Sequence[Any]]:
+def _anomalies(contents: RunContents, results: Results) -> dict[str, Sequence[Any]]:
     found = [a for v in results.verdicts for a in v.anomalies]
+    stories = [contents.stories.get((v.checker, n)) for v in results.verdicts for n, _ in enumerate(v.anomalies)]
+    of_suite, strict = known_entries(contents.plan), results.accepted.strict
     lists = ("ops", "snapshots", "keys", "files")
     return {
         **{
@@ -351,7 +359,17 @@ def _anomalies(results: Results) -> dict[str, Sequence[Any]]:
         },
         **{mark: [results.accepted.mark(a) == mark for a in found] for mark in ("expected", "allowed")},
         **{k: [list(getattr(a, k)) for a in found] for k in lists},
+        "known": [known_link(of_suite, a, a.table in strict, s) for a, s in zip(found, stories, strict=True)],
     }
+
+
+def known_entries(plan: Plan) -> list[KnownAnomalies]:
+    """What the suite of a night knows of the run's cell, by its plan; an entry of another form is left out."""
+    out, said = list[KnownAnomalies](), (plan.model_extra or {}).get("known")
+    for entry in said if isinstance(said, list) else ():
+        with suppress(ValidationError):
+            out.append(KnownAnomalies.model_validate(entry))
+    return out
 
 
 def _faults(events: Sequence[Event]) -> dict[str, Sequence[Any]]:

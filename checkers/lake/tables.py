@@ -206,6 +206,7 @@ ANOMALIES = _table(
     LakeColumn("snapshots", WHOLES, "", "`results.json`: in commit order", null=False),
     LakeColumn("keys", WHOLES, "", "`results.json`: ids of the rows involved", null=False),
     LakeColumn("files", TEXTS, "", "`results.json`", null=False),
+    LakeColumn("known", TEXT, "", "where the known defect that it is is discussed (`plan.yaml`, `results.json`); null if it is new"),
 )  # fmt: skip
 
 FAULTS = _table(

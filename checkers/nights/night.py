@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from checkers.judge.accepted import covers, too_little
+from checkers.judge.accepted import known_link, too_little
 from checkers.nights import record
 from checkers.nights.finds import Find
 from checkers.nights.happened import Happened
@@ -64,7 +64,7 @@ class Night:
 
     def known_of(self, seen: AnomalyCount, cell: Cell) -> str | None:
         """Where the known anomaly is discussed that one of a cell is: an entry of the suite, or a defect of the library; None if it is new."""
-        return next((k.link for k in self.suite.known if _explains(k, seen, cell)), seen.known)
+        return known_link(self.suite.known_of(cell), seen, seen.strict, seen.known)
 
     def known_kind(self, h: Happened, line: NightRun) -> str | None:
         """Where the known defect is discussed that a kind of failure of a run is; None if it is new."""
@@ -196,7 +196,7 @@ class Night:
 
 def _explains(known: KnownAnomalies, seen: AnomalyCount, cell: Cell) -> bool:
     """Whether anomalies of a cell's run are known ones."""
-    return known.of(cell) and any(covers(e, seen, seen.strict) for e in known.anomaly)
+    return known.of(cell) and known_link([known], seen, seen.strict, None) is not None
 
 
 def numbers(lines: Iterable[NightRun]) -> Counter[Cell]:

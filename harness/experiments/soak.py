@@ -346,6 +346,7 @@ class Soak:
             ABOUT: {"cell": turn.cell.to_json(), "number": turn.number},
             "suite": self.order.suite.suite,
             "night": self._date,
+            "known": [k.model_dump(mode="json", exclude_none=True) for k in self.order.suite.known_of(turn.cell)],
         }
         seen, command, workload = dict(self._book.seen), str(blank.command), self._workload(turn.cell)
         return Task(

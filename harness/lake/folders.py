@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from checkers.evidence import runfolder
 from checkers.evidence.evidence import Evidence
-from checkers.evidence.lenient import mapping
+from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, mapping_in
 from checkers.judge.proof import PROOF_WORDS
@@ -54,7 +54,8 @@ def read(folder: RunFolder, evidence: Evidence | None = None) -> Rows:
         evidence = load_evidence(folder.path)
     plan = folder.read_plan()
     found = results_of(folder.results, plan.tables or (), complete=evidence.complete)
-    contents = RunContents(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy))
+    stories = {} if found is None else known_stories(mapping_in(folder.results))
+    contents = RunContents(folder.path, plan, folder.state(), evidence, found, requests_of(folder.proxy), stories)
     return rows_of(contents, datetime.now(UTC))
 
 
@@ -81,6 +82,20 @@ def results_of(path: Path, tables: Iterable[TableSpec], *, complete: bool) -> Re
     )
     state: Any = mapping(fields.get("scenario")).get("state")
     return replace(results, scenario=ScenarioOutcome(state)) if state in PROOF_WORDS else results
+
+
+def known_stories(results: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+    """Anomaly, by its checker and its place in that one's verdict → where the known defect is discussed that its story looks like, by a
+    ``results.json``."""
+    out: dict[tuple[str, int], str] = {}
+    for story in mappings(results.get("stories")):
+        link = next((str(k["link"]) for k in mappings(story.get("known")) if k.get("link")), None)
+        places = said if isinstance(said := story.get("anomalies"), list) else []
+        if link is not None:
+            out |= {
+                (str(p[0]), p[1]): link for p in places if isinstance(p, list) and len(p) == 2 and isinstance(p[1], int)
+            }
+    return out
 
 
 def keep(place: Place, folder: RunFolder, evidence: Evidence | None = None) -> Tended:

@@ -42,7 +42,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from checkers.lake.rows import Rows
-from checkers.lake.tables import LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, TableSchema
+from checkers.lake.tables import BY_NAME, LAKE_TABLES, LAKE_VERSION, RUNS_TABLE, TableSchema
 from compose.redaction import Redaction
 from harness.lake.errors import Collision, LakeError, NotWritten, full
 from harness.lake.laketable import LakeTable
@@ -163,7 +163,7 @@ class Lake:
         wait = WAIT_S[0]
         for tried in range(1, MOST_LAKE_TRIES + 1):
             try:
-                return how(self.table(name))
+                return how(_grown(self.table(name), BY_NAME[name]))
             except AGAIN as e:
                 if tried == MOST_LAKE_TRIES:
                     raise NotWritten(
@@ -362,6 +362,14 @@ def _same_place(place: Place) -> None:
 def _names(rows: Rows) -> Iterator[tuple[str, str | None]]:
     runs = rows[RUNS_TABLE.name]
     yield from zip(runs["run"].to_pylist(), runs["namespace"].to_pylist(), strict=True)
+
+
+def _grown(table: Table, schema: TableSchema) -> Table:
+    """The table with the columns that came after the lake was made; its earlier rows have null there."""
+    if {c.name for c in schema.columns} - {*table.schema().column_names}:
+        with table.update_schema() as update:
+            update.union_by_name(schema.schema)
+    return table
 
 
 def _delete(table: Table, rows: BooleanExpression) -> None:

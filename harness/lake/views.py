@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checkers.lake.tables import LAKE_TABLES, RUNS_TABLE
+from checkers.lake.tables import LAKE_TABLES, RUNS_TABLE, TableSchema
 from compose.install.installation import Installation
 from compose.servers import classdata
 from compose.servers.spark import SMALL_JVM, join_class_path, spark_environment
@@ -149,7 +149,7 @@ def views(spark: SparkSession, lake: Lake) -> None:
         LakeError: Spark cannot reach the tables' files.
     """
     for schema in (RUNS_TABLE, *LAKE_TABLES[:-1]):
-        frame = _read(spark, lake, schema.name)
+        frame = _whole(_read(spark, lake, schema.name), schema)
         if schema is RUNS_TABLE:
             frame.createOrReplaceTempView(RUNS_TABLE.name)
             continue
@@ -157,6 +157,15 @@ def views(spark: SparkSession, lake: Lake) -> None:
         spark.sql(
             f"SELECT a.* FROM {BEHIND}{schema.name} a LEFT SEMI JOIN {RUNS_TABLE.name} r ON a.run = r.run AND a.day = r.day"
         ).createOrReplaceTempView(schema.name)
+
+
+def _whole(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    """The rows with null in the columns that came after the lake was made, and that nothing has been written to since."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    missing = {c.name: F.lit(None).cast(from_arrow_type(c.type)) for c in schema.columns if c.name not in frame.columns}
+    return frame.withColumns(missing) if missing else frame
 
 
 def _read(spark: SparkSession, lake: Lake, name: str) -> DataFrame:

@@ -93,7 +93,20 @@ def _engines(r: SeriesNight) -> str:
 def banner(t: Trend) -> Banner:
     """The headline, one sentence, and which runs it is about."""
     found = _compared(t)
-    return replace(found, sentence=f"{found.sentence} {_which(t)}".strip())
+    parts = (found.sentence, _harmless(t), _which(t))
+    return replace(found, sentence=" ".join(filter(None, parts)))
+
+
+def _harmless(t: Trend) -> str:
+    """How many anomalies of the newest night fail no night; nothing if there are none."""
+    n = sum(a.count - a.new for a in t.anomalies if a.night == t.newest)
+    one = n == 1
+    return (
+        f"{words.plural(n, 'anomaly', 'anomalies')} of it {'is' if one else 'are'} known (to the suite or the library), documented or allowed, "
+        f"and {'fails' if one else 'fail'} no night."
+        if n
+        else ""
+    )
 
 
 def _which(t: Trend) -> str:
@@ -142,7 +155,7 @@ def changes(t: Trend) -> list[str]:
     names = _names(t)
     since = ", in no earlier night" if len(t.nights) > 1 else ""
     out = [
-        f"{names[a.series]}: {words.tally({a.name: a.count})} in {words.plural(a.runs, 'run')}{since}" for a in t.fresh
+        f"{names[a.series]}: {words.tally({a.name: a.new})} in {words.plural(a.runs, 'run')}{since}" for a in t.fresh
     ]
     out += [f"{names[m.series]}: {_without(m)}" for m in t.missing]
     for state in (*reversed(FAILURES), "better"):
@@ -176,7 +189,8 @@ RULE = (
     f"deviation of the earlier nights without their outliers (further from the median than that, and than {OUTLIER:g} times 1.4826 times "
     "the median absolute deviation), times the square root of 1 + 1/n for n nights. "
     f"It takes {FEWEST_NIGHTS} earlier nights of the same series: workload, catalog, release and setup. A new anomaly is one "
-    "that Iceberg does not document as possible and that no earlier night of its series had."
+    "that Iceberg does not document as possible, that is not known to the night's suite or to the library, that its workload does not allow, "
+    "and that no earlier night of its series had."
 )
 
 
@@ -364,10 +378,18 @@ def _anomalies(t: Trend, names: Names) -> Table:
     columns = [
         *(TableColumn("series"), TableColumn("anomaly")),
         *(TableColumn("times", right=True), TableColumn("runs", right=True), TableColumn("documented")),
+        TableColumn("new", right=True, title="not documented, known or allowed"),
     ]
     found = [a for a in t.anomalies if a.night == t.newest]
     rows = [
-        (names[a.series], a.name, words.grouped(a.count), words.grouped(a.runs), "yes" if a.documented else "no")
+        (
+            names[a.series],
+            a.name,
+            words.grouped(a.count),
+            words.grouped(a.runs),
+            "yes" if a.documented else "no",
+            words.grouped(a.new),
+        )
         for a in found
     ]
     return Table(columns, list(map(TableRow, rows)), "There were none.")

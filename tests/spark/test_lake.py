@@ -77,7 +77,7 @@ def lake_of(store: Path, place: Path) -> list[Rows]:
     }
     lists: dict[str, Any] = {k: [[]] for k in ("ops", "snapshots", "keys", "files")}
     keys = {k: base["runs"][k].to_pylist() for k in ("run", "day")}
-    nothing: dict[str, Any] = {k: [None] for k in ("table", "documented", "same_as")}
+    nothing: dict[str, Any] = {k: [None] for k in ("table", "documented", "same_as", "known")}
     schema = base["anomalies"].schema
     anomaly = pa.table({**keys, **lost, **lists, **nothing}).select(schema.names).cast(schema)
     every = list(islice(generated({**base, "anomalies": anomaly}), NIGHTS * 40 + 1))
@@ -156,8 +156,11 @@ def test_the_trend_is_that_of_a_plain_computation_and_statements_only_read(
 
 
 def test_a_night_without_a_run_is_not_green(installation: Installation, tmp_path: Path) -> None:
+    """Nor in a lake that was made before it said what is known."""
     with opened(embedded(tmp_path), make=True) as lake:
         lake.add([rows_of_a_run(tmp_path)])
+        with lake.table("anomalies").update_schema(allow_incompatible_changes=True) as update:
+            update.delete_column("known")
     options = ["--night", "2030-01-01", "--store", str(tmp_path), "--spark", "local[1]", "--fail-on-regression"]
     command = [sys.executable, "-m", "harness.cli.app", "trend", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment())

@@ -325,6 +325,10 @@ class Suite(_Model):
     stop_on_anomaly: bool = False
     shrink: Annotated[Shrinking | None, BeforeValidator(_shrinking)] = Shrinking()
 
+    def known_of(self, cell: Cell) -> list[KnownAnomalies]:
+        """What is known on a cell, in the order of the file."""
+        return [k for k in self.known if k.of(cell)]
+
 
 def parse(text: str, file: str = "<suite>", look_up: LookUp = nothing) -> tuple[Suite, Lines]:
     """Parse the text of a suite file and check types but not names; also the line of each key.

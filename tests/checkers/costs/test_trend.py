@@ -79,6 +79,20 @@ def test_only_an_undocumented_anomaly_that_no_earlier_night_had_is_new() -> None
     assert [(a.series, a.name) for a in fresh(seen, NIGHTS[1])] == [(ONE, "new"), (other, "old")]
 
 
+def test_what_is_known_is_not_new_and_hides_no_new_one() -> None:
+    seen = [
+        SeriesAnomaly(ONE, NIGHTS[0], "lost-commit", False, 2, 1, known=2),
+        SeriesAnomaly(ONE, NIGHTS[0], "undelete", True, 2, 1, known=2),
+        SeriesAnomaly(ONE, NIGHTS[1], "lost-commit", False, 3, 2, known=2),
+        SeriesAnomaly(ONE, NIGHTS[1], "missing-file", False, 1, 1, known=1),
+        SeriesAnomaly(ONE, NIGHTS[1], "undelete", False, 1, 1),
+    ]
+    assert [(a.name, a.new) for a in fresh(seen, NIGHTS[1])] == [("lost-commit", 1)], (
+        "the last night's lost-commit was another one"
+    )
+    assert fresh(seen[:2], NIGHTS[0]) == []
+
+
 def rows(*, newest: float = 10.0, anomaly: bool = False) -> dict[str, list[dict[str, Any]]]:
     """A week of one series whose median write takes 10 ms, and in the newest night ``newest``."""
     series = ONE._asdict()
@@ -261,6 +275,20 @@ def test_a_night_that_fails_the_command_says_why(
     assert "--fail-on-regression: fails, because of 1 new anomaly" in capsys.readouterr().out
     assert TrendOptions(store=tmp_path).execute() == 0
     assert "fails, because" not in capsys.readouterr().out
+
+
+def test_a_first_night_with_what_is_known_alone_passes_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = {k: [r for r in v if r.get("night", NIGHTS[-1]) == NIGHTS[-1]] for k, v in rows(anomaly=True).items()}
+    first["anomalies"] = [{**r, "known": r["count"]} for r in first["anomalies"]]
+    monkeypatch.setattr(TrendOptions, "_trend", lambda *_: trend_from(first))
+    assert TrendOptions(store=tmp_path, fail_on_regression=True).execute() == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "3 anomalies of it are known (to the suite or the library), documented or allowed, and fail no night." in said
+    )
+    assert "fails, because" not in said
 
 
 def test_a_chart_says_the_median_of_what() -> None:

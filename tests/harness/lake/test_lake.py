@@ -133,6 +133,60 @@ def test_a_judged_run_has_its_verdict_and_its_anomalies(one_run: Path, tmp_path:
     ]
 
 
+def test_an_anomaly_is_known_by_the_rule_of_its_night(one_run: Path, tmp_path: Path) -> None:
+    """By an entry of the suite that covers it, else by its story; what the entry does not cover is new, as the night says."""
+    folder = copied(one_run, tmp_path)
+    swap, cycle, gone, other = (
+        {"name": name, "checker": checker, "table": "checking", "explanation": "x"}
+        for name, checker in (
+            ("lost-update", "pointer"),
+            ("lost-update", "isolation"),
+            ("missing-file", "replay"),
+            ("missing-file", "replay"),
+        )
+    )
+    of_suite, of_story = "https://example.org/1", "https://example.org/2"
+    results = {
+        "valid": False,
+        "checkers": [
+            {"checker": "pointer", "valid": False, "anomalies": [swap]},
+            {"checker": "isolation", "valid": False, "anomalies": [cycle]},
+            {"checker": "replay", "valid": False, "anomalies": [gone, other]},
+        ],
+        "stories": [
+            {"anomalies": [["isolation", 0]], "known": []},
+            {"anomalies": [["replay", 1]], "known": [{"scenario": "a", "link": of_story, "anomalies": []}]},
+        ],
+    }
+    folder.results.write_text(json.dumps(results))
+    entry = {"anomaly": ["pointer/lost-update"], "link": of_suite, "runs": 5}
+    with folder.plan.open("a") as plan:
+        plan.write(f"known: {json.dumps([entry, {'of': 'another form'}])}\n")
+    keep(embedded(tmp_path), folder)
+    with opened(embedded(tmp_path)) as lake:
+        assert lake.table("anomalies").scan(selected_fields=("known",)).to_arrow()["known"].to_pylist() == [
+            of_suite,
+            None,
+            None,
+            of_story,
+        ]
+
+
+def test_a_lake_that_was_made_before_a_column_was_known_takes_it(one_run: Path, tmp_path: Path) -> None:
+    folders = [copied(one_run, tmp_path, stamp) for stamp in STAMPS[:2]]
+    found = {"name": "lost-commit", "checker": "commits", "explanation": "gone"}
+    for folder in folders:
+        results = {"valid": False, "checkers": [{"checker": "commits", "valid": False, "anomalies": [found]}]}
+        folder.results.write_text(json.dumps(results))
+    with opened(embedded(tmp_path), make=True) as lake:
+        lake.add([read(folders[0])])
+        with lake.table("anomalies").update_schema(allow_incompatible_changes=True) as update:
+            update.delete_column("known")
+        assert "known" not in lake.table("anomalies").schema().column_names
+        lake.add([read(folders[1])])
+        assert [row["known"] for row in content(lake, "anomalies")] == [None, None]
+
+
 def test_requests_are_read_whatever_is_in_a_line(tmp_path: Path) -> None:
     good = {
         "time": 5,
