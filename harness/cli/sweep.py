@@ -245,24 +245,32 @@ class SweepOptions(Options):
             say_own_jar(self._release, voice.say)
             kept_in = place_of(self.lake, self.store)
             kept = keeping(kept_in, publish, voice.keep)
-            whole = Sweep(order, into, self.store, voice, kept, finished=self._once_measured(voice.keep))
+            whole = Sweep(
+                order,
+                into,
+                self.store,
+                voice,
+                kept,
+                finished=self._once_measured(voice.keep, lambda: whole.comparison()),
+            )
             frame.so_far = lambda: so_far(whole, goes_on, page.of)
             whole.measure()
         return whole
 
-    def _once_measured(self, say: Callable[[str], object]) -> Callable[[Sequence[ContenderRun]], object]:
-        """Says, when the first run is measured, how long all take by that one."""
+    def _once_measured(
+        self, say: Callable[[str], object], measured: Callable[[], Comparison]
+    ) -> Callable[[Sequence[ContenderRun]], object]:
+        """Says, when the first run of this command is measured, how many are left and how long they take by that one."""
         from reports.drawing.words import plural
 
         untold = [say]
 
         def tell(lines: Sequence[ContenderRun]) -> None:
             loads = [r.measures.seconds for r in lines if r.measures is not None]
-            if loads and untold:
-                takes = estimates.words(estimates.swept_s(self._runs, loads[0], len(self._catalogs)))
-                untold.pop()(
-                    f"the load of the first run took {loads[0]:.0f} s; at that, {plural(self._runs, 'run')} take {takes}"
-                )
+            left = self._runs - len(measured().runs)
+            if loads and untold and left > 0:
+                takes = estimates.words(estimates.swept_s(left, loads[0], len(self._catalogs) - 1))
+                untold.pop()(f"time left: {takes} ({plural(left, 'run')}; the first one had {loads[0]:.0f} s of load)")
 
         return tell
 

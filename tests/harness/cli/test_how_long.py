@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from checkers.costs.comparison import Comparison
 from harness.campaign.campaign import Campaign
 from harness.cli.sweep import SweepOptions
 from tests.support.committers import point, simulated
@@ -57,13 +58,18 @@ def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
     assert SoakOptions("nightly", lasts="6h").how_long == "about 6.0 hours"
 
 
-def test_the_first_run_of_a_sweep_says_once_how_long_all_take_at_its_length() -> None:
+def test_the_first_run_of_a_sweep_says_once_how_much_time_is_left_at_its_length() -> None:
     said: list[str] = []
     run = point(0, simulated(1, 2, 4).run.measures(), ("writers", "2"), ("backoff", "none"))
     assert run.measures is not None
-    tell = SweepOptions("writers", vary=["writers=1,2"], seeds=5)._once_measured(said.append)
+
+    def done(runs: int) -> Comparison:
+        return Comparison({}, (run.contender,), (0,), (run,) * runs)
+
+    options = SweepOptions("writers", vary=["writers=1,2"], seeds=5)
+    tell = options._once_measured(said.append, lambda: done(12))
     for _ in range(2):
         tell([run])
-    assert said == [
-        f"the load of the first run took {run.measures.seconds:.0f} s; at that, 20 runs take about 5 minutes"
-    ]
+    assert said == [f"time left: about 2 minutes (8 runs; the first one had {run.measures.seconds:.0f} s of load)"]
+    options._once_measured(said.append, lambda: done(20))([run])
+    assert len(said) == 1, "nothing is left"
