@@ -32,10 +32,14 @@ PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 PROGRAM: Any = typer.main.get_command(app)
 NIGHT, LIBRARY = "night", "library"
 """The two jobs of a recipe: a soak, and every scenario."""
+TREND = "night-trend"
+"""A job of Kubernetes; elsewhere the night's own has its command."""
 SYSTEMS = ("github", "gitlab", "cron", "kubernetes")
 CRON = re.compile(r"^(\S+) (\S+) (\S+) (\S+) (\S+) (.+)$")
 OURS = re.compile(r"(?:^|(?<=[ \n]))((?:\./icequake|make) [^|&;>\n]*?)(?= *(?:2>|[|&;>\n]|$))")
 """A command of ours in a script, to what the shell adds."""
+NAMED_NIGHTS = ("$night", "$(date -u -d yesterday +%F)")
+"""How a recipe names the night of its trend."""
 RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 """Of the five fields of cron."""
 
@@ -59,9 +63,9 @@ def gitlab(name: str = NIGHT) -> dict[str, Any]:
 
 
 def kubernetes() -> tuple[dict[str, Any], ...]:
-    """The volume and the two jobs."""
+    """The volume and the jobs."""
     claim, *jobs = yaml.safe_load_all(text("kubernetes.yaml"))
-    assert [job["metadata"]["name"] for job in jobs] == [f"icequake-{NIGHT}", f"icequake-{LIBRARY}"]
+    assert [job["metadata"]["name"] for job in jobs] == [f"icequake-{name}" for name in (NIGHT, TREND, LIBRARY)]
     return claim, *jobs
 
 
@@ -86,7 +90,8 @@ def scripts() -> Iterator[tuple[str, str]]:
     yield from (("cron", command) for _, command in crontab())
     for pod in pods():
         for container in (*pod["initContainers"], *pod["containers"]):
-            yield "kubernetes", shlex.join(container["command"])
+            shell = container["command"][:2] == ["sh", "-c"]
+            yield "kubernetes", container["command"][2] if shell else shlex.join(container["command"])
 
 
 def commands() -> list[tuple[str, list[str]]]:
@@ -101,7 +106,7 @@ def test_every_command_can_be_typed(where: str, words: list[str]) -> None:
         assert set(words[1:]) <= TARGETS
         return
     assert words[1] in PROGRAM.commands
-    typed = [{"$LASTS": "6h", "$night": "2026-11-27"}.get(word, word) for word in words[2:]]
+    typed = [{"$LASTS": "6h", **dict.fromkeys(NAMED_NIGHTS, "2026-11-27")}.get(word, word) for word in words[2:]]
     with PROGRAM.commands[words[1]].make_context(words[1], typed) as context:
         assert not context.args
 
@@ -121,6 +126,20 @@ def test_every_system_with_a_shell_compares_the_night_by_the_date_from_before_it
     assert date < soak < trend, "at the end of a long night the last noon is another one"
     (words,) = [words for where, words in commands() if where == system and words[1] == "trend"]
     assert words[words.index("--night") + 1] == "$night" and "--fail-on-regression" in words
+
+
+def test_the_trend_of_kubernetes_reads_the_lake_of_the_night_on_the_volume_that_both_mount() -> None:
+    """Another pod after the night, on the next day; the night's would be the noon before it began."""
+    night, trend, _ = (job["spec"]["schedule"].split() for job in kubernetes()[1:])
+    assert (int(night[1]), int(night[0])) < (int(trend[1]), int(trend[0])) and int(night[1]) < 12
+    words = {words[1]: words for where, words in commands() if where == "kubernetes"}
+    assert words["trend"][words["trend"].index("--night") + 1] == NAMED_NIGHTS[1]
+    assert "--fail-on-regression" in words["trend"]
+    (store,) = {words[name][words[name].index("--store") + 1] for name in ("soak", "trend")}
+    for pod in pods()[:2]:
+        claims = {v["name"] for v in pod["volumes"] if "persistentVolumeClaim" in v}
+        (mounted,) = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] in claims]
+        assert store.startswith(f"{mounted}/"), "else the lake goes with the pod"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -158,7 +177,7 @@ def test_no_system_passes_over_the_exit_code_of_prove() -> None:
     begins, proves, tests, ends = gitlab(LIBRARY)["script"]
     assert proves == "./icequake prove --store library --json library/proofs.json || code=$?"
     assert (begins, tests, ends) == ("code=0", "make test-all || code=$?", 'exit "$code"')
-    assert pods()[1]["containers"][0]["command"][:2] == ["./icequake", "prove"]
+    assert pods()[-1]["containers"][0]["command"][:2] == ["./icequake", "prove"]
 
 
 def test_the_jdk_of_every_system_runs_spark_and_every_server() -> None:
@@ -297,7 +316,8 @@ def test_the_manifest_has_what_kubernetes_needs() -> None:
             assert {m["name"] for m in container["volumeMounts"]} <= set(volumes)
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
         (one,) = pod["containers"]
-        assert one["command"][0] == "./icequake", "a shell would not pass SIGTERM on"
+        shell = one["command"][:2] == ["sh", "-c"] and one["command"][2].startswith("exec ./icequake ")
+        assert one["command"][0] == "./icequake" or shell, "a shell would not pass SIGTERM on"
 
 
 def test_the_image_has_the_whole_checkout() -> None:

@@ -53,7 +53,7 @@ def python() -> Path:
 def test_the_schemas_of_the_api_take_every_manifest(python: Path, release: str) -> None:
     done = validated(python, release, *FILES)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(" passed for resource ") == len(documents()) == 10
+    assert done.stdout.count(" passed for resource ") == len(documents()) == 11
 
 
 def test_a_key_that_the_api_does_not_know_is_found(python: Path, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def validated(python: Path, release: str, *files: Path) -> subprocess.CompletedP
 
 def test_no_pod_runs_as_root_or_gains_rights() -> None:
     found = list(pods(documents()))
-    assert len(found) == 5
+    assert len(found) == 6
     for pod in found:
         assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0
         assert pod["restartPolicy"] == "Never"
@@ -128,8 +128,31 @@ def test_the_commands_that_are_printed_run_in_a_pod_with_the_memory_of_a_run() -
     assert typed == {"kubectl exec icequake-again -- /opt/icequake/app/icequake"}
 
 
+def test_the_trend_reads_the_lake_that_the_night_fills_on_the_same_volume(tmp_path: Path) -> None:
+    """The shell gives the words to a program in icequake's place, and icequake takes its options."""
+    night, trend = (one for one in documents() if one["kind"] == "CronJob")
+    ((soak_pod,), (pod,)) = pods(night), pods(trend)
+    ((soak,), (one,)) = soak_pod["containers"], pod["containers"]
+    claims = [[v for v in p["volumes"] if "persistentVolumeClaim" in v] for p in (soak_pod, pod)]
+    mounts = [[m for m in c["volumeMounts"] if m["name"] == "store"] for c in (soak, one)]
+    assert claims[0] == claims[1] and mounts[0] == mounts[1]
+    program = tmp_path / "icequake"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    script = one["args"][0].replace("/opt/icequake/app/icequake", str(program))
+    assert one["command"] == ["sh", "-c"] and script.startswith("exec "), "a shell would not pass SIGTERM on"
+    said = subprocess.run([*one["command"], script], capture_output=True, text=True, check=True, timeout=60)
+    name, *words = said.stdout.split()
+    given = dict(zip(words[:-1:2], words[1::2], strict=True))
+    assert (name, words[-1]) == ("trend", "--fail-on-regression")
+    assert given["--store"] == soak["args"][soak["args"].index("--store") + 1] == mounts[0][0]["mountPath"]
+    assert given["--suite"] == soak["args"][1] and re.fullmatch(r"\d{4}-\d\d-\d\d", given["--night"])
+    told = inside(name, "--help", cwd=tmp_path).stdout
+    assert all(option in told for option in (*given, words[-1]))
+
+
 def test_old_evidence_goes_before_a_night_and_the_rest_stays(tmp_path: Path) -> None:
-    (night,) = [one for one in documents() if one["kind"] == "CronJob"]
+    (night, _) = [one for one in documents() if one["kind"] == "CronJob"]
     (pod,) = pods(night)
     (room,), (soak,) = pod["initContainers"], pod["containers"]
     assert soak["args"][soak["args"].index("--lake") + 1] == "yes", "`trend` needs it"
