@@ -75,6 +75,8 @@ class WaySearch:
         """Main's ancestries: the one before, and the last commit: operation's number, operation, ancestry that it has scanned."""
         self._line_ids = {self.lines[0]: 0}
         self._ops = [0]
+        self._known: set[tuple[object, ...]] = set()
+        """Names of broken promises with the operations and faults of a way to them."""
         # Functions of numbers, asked again and again.
         self.twice: Callable[[int], bool] = cache(self._twice)
         self.work: Callable[[int, int, int], Work | None] = cache(self._work)
@@ -144,6 +146,10 @@ class WaySearch:
     def _found(self, name: str, way: Way) -> None:
         """Keep it, if it is the first one of its operations and faults."""
         self.out.found.setdefault(name, way)
+        what = (name, *sorted(m.operation for m in way if m.begins), *(m.fault for m in way if m.fault is not None))
+        if what in self._known:  # nearly all of them; the comparison below is with each mix that there is
+            return
+        self._known.add(what)
         mix = Counter(self.operations[m.operation].name + self.operations[m.operation].mode for m in way if m.begins)
         mix.update(m.fault for m in way if m.fault is not None)
         if not any(name == other and part <= mix for other, part, _ in self.out.mixes):
