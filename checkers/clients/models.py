@@ -61,8 +61,9 @@ OPERATION_NAMES = (
 KEY_APART = "; a key belongs into the value: [KEY, VALUE]"
 _NAMED = ("read", "write", "cas", "add", "append", "transfer", "txn")
 AS_TRANSACTIONS = (
-    "; it knows no transactions: for levels of isolation record each transaction as one operation, such as "
-    '"f": "txn", "value": [["r", "x", null], ["w", "y", 1]]'
+    "; nothing is judged: its operations are single ones, and a level of isolation says what transactions of several operations may see "
+    'of each other; record each transaction as one operation, such as "f": "txn", "value": [["r", "x", null], ["w", "y", 1]], or leave '
+    "out --level"
 )
 """How a history of single objects could be judged at a level of transactions."""
 

@@ -187,7 +187,7 @@ def test_a_model_is_told_by_the_operations(history: History, model: str) -> None
         (
             of(("invoke", 0, "write", "1")),
             {"level": "serializable"},
-            "it has: linearizable; it knows no transactions: for levels of isolation record each transaction as one operation",
+            "it has: linearizable; nothing is judged: its operations are single ones, and a level of isolation says what transactions",
         ),
         (of(("invoke", 0, "put", "1")), {}, "of transactions: txn (put is perhaps write)"),
         (bank(), {"level": "causal"}, "the model bank has no level 'causal'; it has: snapshot-isolation"),
