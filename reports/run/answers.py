@@ -74,6 +74,10 @@ class RunAnswer:
         """Its stories."""
         return [v.story for v in self.views]
 
+    def title(self, run: Stored) -> str:
+        """The headline, as it begins a line."""
+        return _capital(self.headline(run))
+
     def headline(self, run: Stored) -> str:
         """What happened, in plain words."""
         if len(self.found) == 1:
@@ -99,13 +103,14 @@ def answers(run: Stored, found: Sequence[CardSubject]) -> list[RunAnswer]:
 
 def mark(run: Stored, found: Sequence[CardSubject]) -> str:
     """How many of the answers are known, and how many are not; of a single one what is known of it."""
-    said = [_standing(run, a) for a in answers(run, found)]
+    said = [standing(run, a) for a in answers(run, found)]
     new = sum(stories_view.NEW in x for x in said)
     counts = filter(None, (f"{len(said) - new} known" if new < len(said) else "", f"{new} new" if new else ""))
     return said[0] if len(said) == 1 else f"{', '.join(counts)} to icequake" if said else ""
 
 
-def _standing(run: Stored, a: RunAnswer) -> str:
+def standing(run: Stored, a: RunAnswer) -> str:
+    """Whether its stories are known: ``known: iceberg#10720``."""
     return "; ".join(dict.fromkeys(stories_view.standing(run, s) for s in a.stories))
 
 
@@ -119,7 +124,7 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
         facts = [fact for fact in _facts(run, a, first=n == 1) if fact[0] != _PROVOKED or fact not in told]
         told += facts
         if len(every) > 1:  # a single one is the headline of the page
-            line = (tag("b", f"{n}. {_capital(a.headline(run))}"), tag("span", _standing(run, a), "tag"), _shown(a))
+            line = (tag("b", f"{n}. {a.title(run)}"), tag("span", standing(run, a), "tag"), _shown(a))
             out += [Text([joined(line, " ")], "answer")]
         else:
             facts += [
@@ -207,7 +212,7 @@ def _known(run: Stored, a: RunAnswer) -> str:
 def _documented(run: Stored, a: RunAnswer) -> str:
     """Where the documents say that what no scenario shows is possible."""
     found = (x.documented for s in a.stories for x in stories.anomalies_of(s, run.verdicts))
-    link_of = next((x for x in found if x), "") if stories_view.NEW not in _standing(run, a) else ""
+    link_of = next((x for x in found if x), "") if stories_view.NEW not in standing(run, a) else ""
     said = outside(words.link_label(link_of), href) if (href := words.safe(link_of)) else words.shorten(link_of, 200)
     return joined(("as possible: ", said)) if link_of else _NOT_KNOWN
 
@@ -226,6 +231,24 @@ def _damage(run: Stored, a: RunAnswer, *, legend: bool) -> list[tuple[str, str]]
     if first.harm is Harm.METADATA:
         return [("wrong", _few(_ways(run, a))), ("tables", f"{'; '.join(tables)}. {_ROWS_STAND}")]
     return [("rows" if first.harm is Harm.ROWS else "tables", _few(_rows(run, a))), asked]
+
+
+def damaged(run: Stored, a: RunAnswer) -> str:
+    """What is damaged, in a sentence without links or statements."""
+    first, tables = a.stories[0], dict.fromkeys(s.table for s in a.stories if s.table)
+    if first.harm is Harm.METADATA:
+        ways = [*_ways(run, a)]
+        more = f"; and {len(ways) - MOST_ANSWERS} more" if len(ways) > MOST_ANSWERS else ""
+        return f"No row is wrong by it. {explain.listing(tables, MOST_PLACES)}: {'; '.join(ways[:MOST_ANSWERS])}{more}."
+    if len(a.stories) == 1:
+        return first.consequence
+    if first.unreadable:
+        return f"Nobody can read {_few(_gone(run, t) for t in tables)}."
+    if first.lost or first.name == "lost-commit":
+        operations = {o.op: o for o in run.operations}
+        ops = dict.fromkeys(op for s in a.stories for op in s.concerned)
+        return f"Lost: {_few(_operation(operations.get(op), op, None) for op in ops)}."
+    return f"{str(first.harm).capitalize()}: {_few(_rows(run, a)) or explain.listing(tables, MOST_PLACES)}."
 
 
 def _few(items: Iterable[str]) -> str:

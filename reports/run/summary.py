@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -13,12 +14,13 @@ from typing import TextIO
 
 from checkers.costs import figures
 from checkers.judge import stories
+from checkers.judge.repairsteps import Repair, RepairStep, merged
 from checkers.judge.stories import UNREADABLE_STEP
 from checkers.timeline import explain
 from checkers.verdict import Anomaly
 from reports.drawing import words
 from reports.drawing.page import BANNER_SYMBOLS
-from reports.run import bands, banner, faulted, load_view, stored, stories_view
+from reports.run import answers, bands, banner, faulted, load_view, stored, stories_view
 from reports.run.stored import Stored
 
 _CODES = {"bold": "1", "muted": "2", "valid": "1;32", "invalid": "1;31", "unknown": "1;33", "incomplete": "1;33"}
@@ -29,6 +31,11 @@ MOST_NOTES = 3
 MOST_NAMES = 12
 MOST_SHAPES = 6
 """Kinds of stories that are told; each name is counted below them."""
+MOST_SHORT, MOST_DAMAGED = 240, 330
+"""Characters of what to do about one of several kinds of harm, and of what it damaged; the page has all."""
+MOST_BESIDES = 4
+"""Lesser kinds of harm that have a line."""
+MOST_TABLES = 6
 MOST_FAULTS = 4
 MOST_OPS = 12
 MOST_EXPLAINED = 900
@@ -69,9 +76,13 @@ def lines(run_folder: Path | Stored, *, width: int | None = None, colour: bool |
         out += to.wrap(note, "  ")
     for name, text, href in stories_view.scenario_facts(run):
         out += to.wrap(f"{name}: {text}" + (f", {href}" if href else ""), "  ")
-    out += _shapes(stories_view.shapes(run), to)
-    if own := stories_view.counted_anomalies(run):
-        out += ["", *_names(run, own, to), *_first(run, own, to)]
+    several = answers.answers(run, ())
+    if len({(s.name, s.who) for a in several for s in a.stories}) > 1:
+        out += _several(run, several, to)
+    else:
+        out += _shapes(stories_view.shapes(run), to)
+        if own := stories_view.counted_anomalies(run):
+            out += ["", *_names(run, own, to), *_first(run, own, to)]
     out += _unknown(run, verdict.sentence, to)
     out.append("")
     rows = _rows(run, load_view.errors(run))
@@ -114,6 +125,61 @@ def _shapes(shapes: Sequence[stories_view.ShapeView], to: _Terminal) -> list[str
     if len(shapes) > MOST_SHAPES:
         out += ["", f"  and {words.plural(len(shapes) - MOST_SHAPES, 'more kind')} of such events"]
     return out
+
+
+def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> list[str]:
+    """A block for each kind of harm: what is damaged, who did it and how bad it is, what to do; what is the same for several, once."""
+    out: list[str] = []
+    order = {o.op: n for n, o in enumerate(run.operations)}
+    steps = merged((step for a in every for s in a.stories for step in s.repairs), order)
+    told: dict[str, int] = {}
+    for n, a in enumerate(every[: answers.MOST_ANSWERS], 1):
+        out += ["", *(f"  {to.paint(x.strip(), 'bold')}" for x in to.wrap(f"{n}. {a.title(run)}", "  "))]
+        out += to.wrap(words.shorten(answers.damaged(run, a), MOST_DAMAGED), "    ")
+        out += to.wrap(f"By {stories_view.who_and_how(a.views[0])}; {answers.standing(run, a)}.", "    ")
+        wanted = {s.text for story in a.stories for s in story.repairs}
+        known = dict.fromkeys(k for v in a.views for k in v.known)
+        for label, said in (
+            ("do now", {s.text: _step(s) for s in steps if s.text in wanted}),
+            ("avoid it", {x: x for story in a.stories for x in _SENTENCE.split(story.remedy) if x}),
+            ("known", {k.command: k.command + (f", {k.href}" if k.href else "") for k in known}),
+        ):
+            new = [text for key, text in said.items() if key not in told]
+            new = ["; ".join(new)] if label == "known" and new else new
+            if new:
+                out += to.wrap(f"{label}: {_few(new)}".replace("`", ""), "    ")
+            elif said and label != "known":
+                out.append(f"    {label}: as for {min(told[key] for key in said)}")
+            told |= {key: n for key in said if key not in told}
+    besides = [f"{a.title(run)}, by {a.views[0].who}" for a in every[answers.MOST_ANSWERS :]]
+    out += [line for x in besides[:MOST_BESIDES] for line in to.wrap(f"besides: {words.shorten(x, MOST_SHORT)}", "  ")]
+    if (more := len(besides) - MOST_BESIDES) > 0:
+        out += [f"  and {words.plural(more, 'more kind')} of harm"]
+    return [*out, "", *to.wrap(_REST, "  ")]
+
+
+_REST = "The page has the rest: each event, its statements, and all that is to be done, in its order."
+
+
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
+
+
+def _few(texts: Sequence[str]) -> str:
+    """The first texts, whole, and whether there are more."""
+    few, length = list[str](), 0
+    for text in texts:
+        length += len(text)
+        if few and length > MOST_SHORT:
+            break
+        few.append(text)
+    return " ".join(few) + (" The page has more." if len(few) < len(texts) else "")
+
+
+def _step(s: RepairStep) -> str:
+    """A step of what to do now, in its first sentences; ``stop`` in few words, as all others stand behind it."""
+    if s.does is Repair.STOP:
+        return f"Stop the writers and the maintenance of {explain.listing(s.tables, MOST_TABLES) or 'the table'}."
+    return _few(_SENTENCE.split(s.words("its card")))
 
 
 def _names(run: Stored, own: Sequence[Anomaly], to: _Terminal) -> list[str]:

@@ -20,9 +20,9 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import AcceptedAnomalies
 from checkers.judge.known import KnownDefect
-from checkers.judge.repairsteps import RepairStep
+from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.runfolder import Results, ScenarioOutcome, write_results
-from checkers.judge.stories import Stories, Story, StoryStep
+from checkers.judge.stories import Stories, Story, StoryStep, harm_of
 from checkers.judge.telling import tell
 from checkers.names import Harm
 from checkers.selftest import recorded
@@ -280,6 +280,53 @@ def test_the_terminal_says_once_what_is_the_same_for_several_kinds(tmp_path: Pat
         "    do now: as for 1",
         "    avoid it: Set z.",
     ]
+
+
+def test_a_run_with_many_kinds_of_harm_is_told_in_a_screen_and_a_half(tmp_path: Path) -> None:
+    """Each kind has a block or a line, and what to do is said once; the page has each event."""
+    remedy = (
+        "Use a catalog that keeps its promise, whatever happens on the way between it and its clients. Tell its maker."
+    )
+    kinds = (
+        "undelete",
+        "lost-update",
+        "summary-count",
+        "row-id-overlap",
+        "duplicate-row",
+        "write-skew",
+        "stale-read",
+        "missing-file",
+    )
+    found = [Anomaly(n, "replay", f"t{k}", f"It is {n}.", ops=(f"w{k}-1",), keys=(k,)) for n in kinds for k in range(9)]
+    told = [
+        replace(
+            STORY,
+            table=a.table,
+            name=a.name,
+            ops=a.ops,
+            keys=a.keys,
+            headline=f"{a.name} of {a.ops[0]}",
+            harm=harm_of(a.name),
+            anomalies=(("replay", n),),
+            steps=(StoryStep(a.name, ("replay",), 1, a.ops, a.explanation),),
+            repairs=(
+                RepairStep("Stop.", Repair.STOP, tables=(a.table or "",)),
+                RepairStep("Run {ops} again.", ops=a.ops),
+            ),
+            remedy=remedy,
+        )
+        for n, a in enumerate(found)
+    ]
+    folder = run(tmp_path, said(*found, valid=False, told=Stories((), tuple(told))))
+    lines = summary.lines(folder, width=100, colour=False)
+    text = " ".join(" ".join(lines).split())
+    assert len(lines) <= 45
+    assert text.count("Tell its maker.") == text.count("Run w0-1, ") == 1 and "avoid it: as for 1" in text
+    for what in ("undelete", "9 changes lost", "metadata that Spark wrote is wrong in 2 ways"):
+        assert what.casefold() in text.casefold(), what
+    assert "The page has the rest" in text
+    html = page.render(folder)
+    assert all(f"{a.name} of {a.ops[0]}" in html for a in found)
 
 
 def test_an_unreadable_table_without_an_anomaly_is_said(tmp_path: Path) -> None:

@@ -63,10 +63,8 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
     lines = summary.lines(run, width=80, colour=False)
     text = "\n".join(lines)
     assert lines[1] == "✕ mixed: 1 change lost; 1 delete that left its row"
-    assert "1 lost-update  on orders, found by linearizable" in text
-    assert "1 undelete  on orders, found by replay, documented" in text
-    assert "lost-update, the first one:" in text, "what is not documented comes first"
-    assert "      T1 = w0-1" in lines, "the lines of an explanation keep their indentation"
+    assert "lost-update" in text and "undelete" in text and "  1. " in text and "  2. " in text
+    assert "The page has the rest" in text
     assert "liveness: unknown: no fault-free window" in text
     assert "3: 1 ok, 1 failed, 1 unknown" in text
     assert lines[-3].split() == ["page", str(run / "report.html")]
@@ -76,6 +74,13 @@ def test_the_last_lines_say_everything_that_matters(tmp_path: Path) -> None:
         "paths and links are not wrapped"
     )
     assert not any("\n" in x or "\x1b" in x for x in lines)
+
+
+def test_what_is_alone_is_explained_where_a_run_has_several_kinds_the_page_does_it(tmp_path: Path) -> None:
+    lines = summary.lines(write_run(tmp_path, False, [Verdict("linearizable", False, (LOST,))]), width=80, colour=False)
+    assert "  1 lost-update  on orders, found by linearizable" in lines and "  lost-update, the first one:" in lines
+    assert "      T1 = w0-1" in lines, "the lines of an explanation keep their indentation"
+    assert not any("The page has the rest" in x for x in lines)
 
 
 @pytest.mark.parametrize(
