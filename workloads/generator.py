@@ -13,6 +13,7 @@ from random import Random
 
 from workloads.engines.engines import ENGINES
 from workloads.file.workload import Phase, Workload
+from workloads.operations.alterations import Upgrade
 from workloads.operations.keys import OWN_KEYS, own_key
 from workloads.operations.kind import Arguments, Draw
 from workloads.operations.kinds import KINDS
@@ -42,8 +43,13 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
     members, engine = workload.members(phase), ENGINES[workload.engines[writer]]
     rng = Random(f"{seed}/{phase.name}/{writer}")
     tables = {t.name: t for t in workload.tables}
+    later = _upgraded(workload, phase)
     able = {
-        k: tuple(t for t in spec.tables or phase.tables or tuple(tables) if engine.can(k, tables[t]))
+        k: tuple(
+            t
+            for t in spec.tables or phase.tables or tuple(tables)
+            if engine.can(k, tables[t]) and (t not in later or engine.can(k, later[t]))
+        )
         for k, spec in phase.operations.items()
         if spec.weight > 0
     }
@@ -59,6 +65,19 @@ def operations(workload: Workload, phase: Phase, writer: int, seed: int) -> Iter
         draw = Draw(rng, keys, writer, table, spec.keys == "own", spec.options(), others)
         yield PlannedOperation(kind, table, KINDS[kind].arguments(draw))
         n += 1
+
+
+def _upgraded(workload: Workload, phase: Phase) -> dict[str, TableSpec]:
+    """The tables that this phase or one before it upgrades, by name, as they are then: what an engine cannot do on such a table would fail from
+    some moment on, each time."""
+    tables, found = {t.name: t for t in workload.tables}, dict[str, TableSpec]()
+    for p in workload.resolved_phases():
+        spec = (p.operations or {}).get(Upgrade.name)
+        for t in (spec.tables or p.tables or tuple(tables)) if spec is not None and spec.weight > 0 else ():
+            found[t] = tables[t].model_copy(update={"format_version": 3})
+        if p.name == phase.name:
+            break
+    return found
 
 
 def seed_rows(workload: Workload) -> list[PlannedOperation]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from checkers.evidence.error_chain import message_pattern, most_specific
+from checkers.evidence.error_chain import first_line, message_pattern, most_specific
 from checkers.evidence.history import ErrorChain, Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
@@ -55,6 +55,11 @@ class Tally:
     latency: Latency | None
 
     @property
+    def text(self) -> str:
+        """What they say, with all that is the same in them."""
+        return self.line or self.family
+
+    @property
     def count(self) -> int:
         """Their total number."""
         return self.ok + self.fail + self.info
@@ -77,15 +82,21 @@ def tallies(operations: Iterable[Operation], key: Callable[[Operation], str]) ->
 
 @dataclass
 class ErrorGroup:
-    """Operations that ended in the same way: same class and message pattern."""
+    """Operations that ended in the same way: same class and message pattern (``family``); ``line``: what they all say, if they say the same."""
 
     name: str
     family: str
+    line: str
     fail: int = 0
     info: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     example_op: str = ""
     example: ErrorChain | None = None
+
+    @property
+    def text(self) -> str:
+        """What they say, with all that is the same in them."""
+        return self.line or self.family
 
     @property
     def count(self) -> int:
@@ -106,7 +117,9 @@ def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
         key = (name, message_pattern(message))
         g = groups.get(key)
         if g is None:
-            g = groups[key] = ErrorGroup(*key, example_op=o.op, example=o.error)
+            g = groups[key] = ErrorGroup(*key, first_line(message), example_op=o.op, example=o.error)
+        elif g.line != first_line(message):
+            g.line = ""
         if o.type == "fail":
             g.fail += 1
         else:

@@ -37,9 +37,14 @@ def short_class(name: str) -> str:
     return name.rsplit(".", 1)[-1] or name
 
 
+def first_line(message: str) -> str:
+    """The first line of a message that is not empty, at most 2,000 characters."""
+    return _TWICE.sub(r"\1", next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000])
+
+
 def message_pattern(message: str) -> str:
     """A message with ids, numbers, paths, lists and quoted names replaced by ``…``, its first line only: equal for equal causes."""
-    line = _TWICE.sub(r"\1", next((x.strip() for x in message.splitlines() if x.strip()), "")[:2000])
+    line = first_line(message)
     for pattern in (_UUID, _URI, _MANY, _NAMED, _NUMBER):
         line = pattern.sub("…", line)
     line = re.sub(r"\[?…(?:\s*,\s*…)*\]?", "…", line)  # lists of any length become one …
@@ -48,8 +53,12 @@ def message_pattern(message: str) -> str:
 
 def summary(name: str, message: str) -> str:
     """``IllegalArgumentException: Unsupported compression codec: zstdd``: a class and a message pattern (or a message) in one line."""
-    pattern = message_pattern(message)
-    return f"{short_class(name)}: {pattern}" if pattern else short_class(name)
+    return in_words(name, message_pattern(message))
+
+
+def in_words(name: str, said: str) -> str:
+    """A class and what it says, as it is."""
+    return f"{short_class(name)}: {said}" if said else short_class(name)
 
 
 def commonest(errors: Iterable[ErrorChain | None]) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from reports.run.stored import Stored
 
 MOST_ERRORS = 2
 """Errors that are named."""
-LONGEST_ERROR = 120
+LONGEST_ERROR = 240
 MOST_KINDS = 4
 MOST_TABLES = 64
 
@@ -48,7 +48,7 @@ def _said(ended: list[Operation]) -> str:
             conflicts[name] += 1
     groups = figures.error_groups(others)
     parts = [
-        f"{words.grouped(g.count)} × {words.shorten(error_chain.summary(g.name, g.family), LONGEST_ERROR)}"
+        f"{words.grouped(g.count)} × {words.shorten(error_chain.in_words(g.name, g.text), LONGEST_ERROR)}"
         for g in groups[:MOST_ERRORS]
     ]
     if more := sum(g.count for g in groups[MOST_ERRORS:]):

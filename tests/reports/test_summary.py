@@ -137,13 +137,25 @@ def test_the_commonest_errors_of_failed_and_of_unknown_operations_stand_in_the_l
     codec = "IllegalArgumentException: Unsupported compression codec: zstdd"
     (failed,) = rows_of(run, "failed")
     assert failed == (
-        f"3 × {codec}; 2 × NotFoundException: File does not exist: …; 1 with other errors; "
+        f"3 × {codec}; 2 × NotFoundException: File does not exist: s3://b/data/1.parquet; 1 with other errors; "
         "1 refused because of a conflict (ValidationException)"
     )
     assert rows_of(run, "unknown") == [f"1 × {codec}"]
     page_text = page.render(run)
     assert failed in page_text and f"1 × {codec}" in page_text, "they stand in the banner of the page, too"
     assert page_text.index(failed) < page_text.index("<dl")
+
+
+def test_what_all_errors_of_a_kind_say_alike_is_not_cut_out_of_them(tmp_path: Path) -> None:
+    def of(n: int) -> list[list[str]]:
+        return [["builtins.ValueError", f"Cannot write manifest for table version: {n}"]]
+
+    told = "2 × ValueError: Cannot write manifest for table version: "
+    assert rows_of(with_errors(tmp_path / "same", ("fail", of(3)), ("fail", of(3))), "failed") == [f"{told}3"]
+    assert rows_of(with_errors(tmp_path / "unlike", ("fail", of(3)), ("fail", of(4))), "failed") == [f"{told}…"]
+    after = "because " + "it is so, " * 10 + "and the key is 7"
+    (long,) = rows_of(with_errors(tmp_path / "long", ("fail", [["builtins.ValueError", after]])), "failed")
+    assert long.endswith("and the key is 7")
 
 
 def test_a_run_whose_failures_are_all_conflicts_has_a_short_row(tmp_path: Path) -> None:

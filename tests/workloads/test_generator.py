@@ -45,6 +45,19 @@ def test_a_phase_of_n_operations_has_n_operations() -> None:
     assert max(lengths) - min(lengths) <= 1
 
 
+def test_an_engine_writes_no_table_that_the_run_upgrades_to_a_version_it_cannot_write() -> None:
+    engines = ("spark", "spark", "duckdb", "duckdb", "pyiceberg")
+    mixed = workload_text.load(schema.find("mixed")).model_copy(update={"engines": engines})
+    (phase,) = mixed.resolved_phases()
+
+    def writes(engine: str) -> set[str]:
+        planned = islice(generator.operations(mixed, phase, engines.index(engine), 3), 3000)
+        return {p.table.name for p in planned if p.f not in ("read", "read-key", "read-snapshot")}
+
+    assert writes("pyiceberg") == {"v2_cow", "v2_mor", "v2_cow_flat", "v2_mor_flat"}
+    assert "v2_to_v3" in writes("spark") & writes("duckdb")
+
+
 def test_weights_are_kept() -> None:
     workload, phase = quick()
     endless = phase.model_copy(update={"length": schema.Length(time=60)})
