@@ -138,7 +138,8 @@ def _moments(when: Mapping[str, str]) -> str:
 
 def _expected(scenario: Scenario) -> str:
     legal = afterwards(scenario)
-    broken = [f"`{name}`: {rule.promise} ({rule.link or rule.section})." for name, rule in _rules(scenario)]
+    kept = (f"{r.promise[:1].upper()}{r.promise[1:]} ({r.link or r.section})." for r in _rules(scenario))
+    broken = list(dict.fromkeys(kept))
     if broken:
         return "\n".join(f"* {line}" for line in (*broken, *([_rows_expected(legal)] if legal else ())))
     if not legal:
@@ -146,9 +147,9 @@ def _expected(scenario: Scenario) -> str:
     return _rows_expected(legal)
 
 
-def _rules(scenario: Scenario) -> list[tuple[str, SpecRule]]:
+def _rules(scenario: Scenario) -> list[SpecRule]:
     """The rules of the specification that its anomalies break; those about files that are gone say nothing of numbers."""
-    return [(n, SPEC_RULES[n]) for n, m in _meanings(scenario) if n in SPEC_RULES and m.harm is not Harm.UNREADABLE]
+    return [SPEC_RULES[n] for n, m in _meanings(scenario) if n in SPEC_RULES and m.harm is not Harm.UNREADABLE]
 
 
 def _rows_expected(legal: Mapping[str, list[list[int]]]) -> str:

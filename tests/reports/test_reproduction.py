@@ -353,7 +353,8 @@ def test_an_issue_of_metadata_has_the_rule_the_numbers_the_snapshot_and_the_file
     seen = seen_of([Anomaly("summary-count", "metadata", "t", said, snapshots=(7, 8), files=("s3://b/v.puffin",))])
     for text in (issue(small, seen=seen), issue(small.model_copy(update={"seen": seen}))):
         expected = text.partition("## Expected")[2].partition("## Actual")[0]
-        assert "`summary-count`: the summary's metrics are the numbers of files and records" in expected
+        assert "`summary-count`" not in expected, "it says what should be, not what went wrong"
+        assert "* The summary's metrics are the numbers of files and records" in expected
         assert "https://iceberg.apache.org/spec/#optional-snapshot-summary-fields" in expected
         actual = text.partition("## Actual")[2]
         assert said in " ".join(actual.split()) and "It is about snapshot 8, file s3://b/v.puffin." in actual
