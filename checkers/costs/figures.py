@@ -55,11 +55,6 @@ class Tally:
     latency: Latency | None
 
     @property
-    def text(self) -> str:
-        """What they say, with all that is the same in them."""
-        return self.line or self.family
-
-    @property
     def count(self) -> int:
         """Their total number."""
         return self.ok + self.fail + self.info
