@@ -35,7 +35,8 @@ MOST_SHORT, MOST_DAMAGED = 240, 330
 """Characters of what to do about one of several kinds of harm, and of what it damaged; the page has all."""
 MOST_BESIDES = 4
 """Lesser kinds of harm that have a line."""
-MOST_TABLES = 6
+MOST_STOPPED = 6
+"""Tables that are named whose writers are to stop."""
 MOST_FAULTS = 4
 MOST_OPS = 12
 MOST_EXPLAINED = 900
@@ -178,7 +179,7 @@ def _few(texts: Sequence[str]) -> str:
 def _step(s: RepairStep) -> str:
     """A step of what to do now, in its first sentences; ``stop`` in few words, as all others stand behind it."""
     if s.does is Repair.STOP:
-        return f"Stop the writers and the maintenance of {explain.listing(s.tables, MOST_TABLES) or 'the table'}."
+        return f"Stop the writers and the maintenance of {explain.listing(s.tables, MOST_STOPPED) or 'the table'}."
     return _few(_SENTENCE.split(s.words("its card")))
 
 
