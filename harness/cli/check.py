@@ -254,7 +254,8 @@ class ExportOptions(Options):
         typer.Option(
             "--as",
             help="For Elle: list-append, rw-register; for Knossos: register; for a project's maintainers: script (runs without "
-            "icequake), issue (text for a tracker); default: icequake's own operations.",
+            "icequake; its own --help has its exit codes, also for a fix), issue (text for a tracker); default: icequake's own "
+            "operations.",
         ),
         Value(choices=_forms, what="form"),
     ] = None

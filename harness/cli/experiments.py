@@ -127,6 +127,13 @@ class ProveOptions(Options):
         from harness.run.resolve import read_scenario
         from workloads.file import scenario
 
+        # The line has the other options, too: a release that was typed is not lost.
+        shown = {n: [s.scenario for s in scenario.of_issue(n)] for n in self.names or [] if not scenario.is_name(n)}
+        if issues := [n for n, of_it in shown.items() if of_it]:
+            names = dict.fromkeys(s for n in self.names or [] for s in shown.get(n) or [n])
+            raise BadArgument(
+                f"{', '.join(issues)}: no scenario but an issue; for what shows it: {self.again(names=[*names])}"
+            )
         every = [(p, read_scenario(p, warn)) for p in scenario.paths(self.names or [])]
         same = [s.scenario for _, s in every if not s.runs_on(self._varied)]
         if same and self.names:

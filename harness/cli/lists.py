@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.command import Options
-from harness.cli.options import DEFAULT_STORE, BadArgument, StoreOption, Value
+from harness.cli.options import DEFAULT_STORE, WITHOUT_END, BadArgument, StoreOption, Value, command
 
 Row = tuple[str, ...]
 ALIASES = {"verbs": "faults"}
@@ -33,6 +33,9 @@ class ListOptions(Options):
         Value(choices=(*WHAT, *ALIASES)),
     ] = "workloads"
     store: StoreOption = DEFAULT_STORE
+    wide: Annotated[
+        bool, typer.Option("--wide", help="The whole text; else a terminal has what fits on a line of it.")
+    ] = False
 
     def execute(self) -> int:
         from rich.table import Table
@@ -44,13 +47,40 @@ class ListOptions(Options):
         if not rows and self.what == "runs":
             typer.echo(f"no run in {self.store}")
             return 0
-        table = Table(*columns, box=None, pad_edge=False)
-        for row in rows:
+        out = console(least=WITHOUT_END if self.wide else 0)
+        shown = fitted([columns, *rows], out.width)
+        table = Table(*shown[0], box=None, pad_edge=False)
+        for row in shown[1:]:
             table.add_row(*row)
-        console().print(table)
+        out.print(table)
+        if shown != [columns, *rows]:
+            typer.echo(f"\nThis is what fits on a line; the whole text: {command()} list {self.what} --wide")
         if self.what == "operations":
             typer.echo("\nEach operation also takes the options weight, keys and tables.")
         return 0
+
+
+GAP = 2
+"""Columns between two of a table's, its padding among them."""
+LEAST = 8
+"""Columns of the terminal that each of a table's gets at least."""
+
+
+def fitted(rows: list[Row], width: int) -> list[Row]:
+    """The rows of a table, each so short that it is one line of a terminal of this width.
+
+    The first column has the names, which are typed and stay whole. What is longer than the others is cut first.
+    """
+    from reports.drawing.words import shorten
+
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    free, widths = width - longest[0], {0: longest[0]}
+    others = sorted(range(1, len(longest)), key=longest.__getitem__)
+    for left, n in enumerate(others):
+        share = free // (len(others) - left) - GAP
+        widths[n] = max(LEAST, min(longest[n], share))
+        free -= widths[n] + GAP
+    return [tuple(shorten(text, widths[n]) if n else text for n, text in enumerate(row)) for row in rows]
 
 
 def _workloads(_: Path) -> Iterator[Row]:
@@ -222,7 +252,7 @@ LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
     "packages": (("package", "what it stands for", "its faults"), _packages),
     "checks": (("check", "what it finds"), _checks),
     "experiments": (("experiment", "what it varies", "what it is"), _experiments),
-    "suites": (("suite", "cells", "for", "what it is"), _suites),
+    "suites": (("suite", "combinations", "for", "what it is"), _suites),
     "parameters": (("parameter", "what it is", "its values"), _parameters),
     "catalogs": (("catalog", "what it is", "a commit"), _catalogs),
     "versions": (("iceberg", "spark", ""), _versions),

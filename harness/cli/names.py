@@ -93,8 +93,14 @@ def _issue(name: str) -> Iterator[str]:
         of_it = [s for s in found if s.link == link]
         each = [("scenario", f"{s.scenario}: {s.shows}") for s in of_it]
         anomalies = ", ".join(dict.fromkeys(e.name for s in of_it for e in s.anomalies))
+        releases: dict[str, list[str]] = {}
+        for s in of_it:
+            releases.setdefault(s.affected, []).append(s.scenario)
+        alone = len(releases) == 1
+        affected = [("affected", text if alone else f"{', '.join(names)}: {text}") for text, names in releases.items()]
         run = f"{command()} prove {' '.join(s.scenario for s in of_it)}"
-        yield from _entry(f"{name}: {link}", "", [*each, ("its anomalies", anomalies), ("run it", run)])
+        facts = [*each, ("its anomalies", anomalies or "none: it is a promise"), *affected, (_COMMAND, run)]
+        yield from _entry(f"{name}: {link}", "", facts)
 
 
 def _word(name: str) -> Iterator[str]:

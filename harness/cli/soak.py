@@ -122,7 +122,8 @@ class SoakOptions(Options):
     ] = None
     runs: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Number of runs; instead of a time.")] = None
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the night: which cells come when, and the seed of each run.")
+        int | None,
+        typer.Option(min=0, help="Seed of the night: which combinations come when, and the seed of each run."),
     ] = None
     keep: Annotated[
         str | None,
@@ -150,7 +151,7 @@ class SoakOptions(Options):
     keep_up: Annotated[
         bool, typer.Option("--keep-up", help="With --stop-on-anomaly: keep the stack up for a look, until Ctrl-C.")
     ] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing."), NEVER] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the combinations and run nothing."), NEVER] = False
     store: StoreOption = DEFAULT_STORE
     lake: LakeOption = None
     into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued."), INTO] = None

@@ -1,4 +1,5 @@
-"""What a scenario's operations leave if they go one after the other, and what a read among them must see."""
+"""What must come of a scenario, and what comes: what its operations leave if they go one after the other, and what a read among them must
+see."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import math
 from collections.abc import Iterable
 from itertools import permutations
 
+from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
+from checkers.names import Harm, Meaning, meaning
 from workloads.file.scenario import Scenario, ScenarioStep
 from workloads.operations.kind import new_row
 from workloads.operations.kinds import KINDS
@@ -107,3 +110,50 @@ def read_by(scenario: Scenario, step: ScenarioStep) -> list[int] | None:
 def ids_said(ids: Iterable[int]) -> str:
     """Ids as a person writes them: ``0, 1, 3``."""
     return ", ".join(map(str, ids)) or "(none)"
+
+
+def meanings(scenario: Scenario) -> list[tuple[str, Meaning]]:
+    """The anomalies that it shows, with what their names tell."""
+    names = dict.fromkeys(a.name for a in scenario.anomalies)
+    return [(n, m) for n in names if (m := meaning(n)) is not None]
+
+
+def rules(scenario: Scenario) -> list[SpecRule]:
+    """The rules of the specification that its anomalies break; those about files that are gone say nothing of numbers."""
+    return [SPEC_RULES[n] for n, m in meanings(scenario) if n in SPEC_RULES and m.harm is not Harm.UNREADABLE]
+
+
+def required(scenario: Scenario) -> str:
+    """What must come, in sentences: the rows of each table, that all can be read, and the rules of the specification that are kept."""
+    legal, broken = afterwards(scenario), rules(scenario)
+    parts = [
+        f"table {table} can be read"
+        if rows == "unreadable" and table not in legal
+        else _rows(table, *legal.get(table, [rows]))
+        for table, rows in scenario.final.items()
+        if rows != "unchecked"
+    ]
+    parts += dict.fromkeys(rule.promise for rule in broken)
+    if not legal and not broken and "unreadable" not in scenario.final.values():
+        parts += [f"it must not be that {m.sentence[:1].lower()}{m.sentence[1:]}" for _, m in meanings(scenario)[:1]]
+    why = ": what the acknowledged operations leave, one after the other in any order" if legal and not broken else ""
+    return _sentences(parts, why)
+
+
+def observed(scenario: Scenario) -> str:
+    """What comes, in sentences: the rows of each table, and what each anomaly means."""
+    parts = [_rows(table, rows) for table, rows in scenario.final.items() if rows != "unchecked"]
+    return _sentences([*parts, *(m.sentence for _, m in meanings(scenario))])
+
+
+def _rows(table: str, *ids: Iterable[int] | str) -> str:
+    """What rows a table has: one of these lists of ids."""
+    if ids == ("unreadable",):
+        return f"nobody can read table {table}"
+    return f"table {table} has the rows with the ids {' or '.join(ids_said(map(int, each)) for each in ids)}"
+
+
+def _sentences(parts: list[str], end: str = "") -> str:
+    """``end``: of the last one."""
+    told = [f"{part[:1].upper()}{part[1:].rstrip('.')}" for part in parts]
+    return f"{'. '.join(told)}{end}."

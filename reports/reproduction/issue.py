@@ -8,14 +8,21 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from checkers.formats.iceberg.metadata.rules import SPEC_RULES, SpecRule
-from checkers.names import Harm, Meaning, meaning
 from checkers.verdict import Anomaly
 from compose.install.releases import Release
 from reports.drawing import words
-from reports.reproduction.expected import afterwards, ids_said
+from reports.reproduction.expected import afterwards, ids_said, meanings, rules
 from reports.reproduction.exportable import NESSIE, why_not
-from reports.reproduction.script import OWN_JAR, headline, own_build, pinned, release_for, statements_of, tables_of
+from reports.reproduction.script import (
+    FIXED,
+    OWN_JAR,
+    headline,
+    own_build,
+    pinned,
+    release_for,
+    statements_of,
+    tables_of,
+)
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
@@ -46,7 +53,7 @@ def issue(
     parts += ["## Affected", f"{_affected(scenario)}. {_where(scenario)}"]
     parts += ["## Steps", "\n".join(_steps(scenario))]
     parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario, seen))]
-    remedy = scenario.remedy or " ".join(dict.fromkeys(m.remedy for _, m in _meanings(scenario)))
+    remedy = scenario.remedy or " ".join(dict.fromkeys(m.remedy for _, m in meanings(scenario)))
     parts += ["## Work-around", remedy] if remedy else []
     parts += ["## Reproduction", _reproduction(scenario, release, own_build(versions), typed or scenario.scenario)]
     return "\n\n".join(parts) + "\n"
@@ -138,7 +145,7 @@ def _moments(when: Mapping[str, str]) -> str:
 
 def _expected(scenario: Scenario) -> str:
     legal = afterwards(scenario)
-    kept = (f"{r.promise[:1].upper()}{r.promise[1:]} ({r.link or r.section})." for r in _rules(scenario))
+    kept = (f"{r.promise[:1].upper()}{r.promise[1:]} ({r.link or r.section})." for r in rules(scenario))
     broken = list(dict.fromkeys(kept))
     if broken:
         return "\n".join(f"* {line}" for line in (*broken, *([_rows_expected(legal)] if legal else ())))
@@ -147,20 +154,9 @@ def _expected(scenario: Scenario) -> str:
     return _rows_expected(legal)
 
 
-def _rules(scenario: Scenario) -> list[SpecRule]:
-    """The rules of the specification that its anomalies break; those about files that are gone say nothing of numbers."""
-    return [SPEC_RULES[n] for n, m in _meanings(scenario) if n in SPEC_RULES and m.harm is not Harm.UNREADABLE]
-
-
 def _rows_expected(legal: Mapping[str, list[list[int]]]) -> str:
     expectations = [f"`{t}` has the ids {' or '.join(map(ids_said, found))}" for t, found in legal.items()]
     return f"{'; '.join(expectations)}: what the acknowledged operations leave, one after the other in any order."
-
-
-def _meanings(scenario: Scenario) -> list[tuple[str, Meaning]]:
-    """The anomalies that it shows, with what their names tell."""
-    names = dict.fromkeys(a.name for a in scenario.anomalies)
-    return [(n, m) for n in names if (m := meaning(n)) is not None]
 
 
 def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
@@ -174,7 +170,7 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
             yield f"* nobody can read `{table}`"
         elif rows != "unchecked":
             yield f"* `{table}` has the ids {ids_said(rows)}"
-    for name, told in _meanings(scenario):
+    for name, told in meanings(scenario):
         yield f"* {told.sentence} (icequake's name: `{name}`)"
         if name in seen:
             yield textwrap.indent(f"\n{seen[name]}\n", "  ")
@@ -184,6 +180,8 @@ def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) ->
     name = scenario.scenario
     if (why := why_not(scenario, release.spark)) is not None:
         return f"`icequake prove {shlex.quote(typed)}` shows it. It is no script of its own: {why}."
-    made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here:"
+    made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here"
+    fix = f". With `{OWN_JAR}=FILE` and `--expect {FIXED}` it tests a fix, and exits with 0 if the defect is gone"
+    made += f"{fix if scenario.anomalies else ''}:"
     jar = f"{OWN_JAR}=FILE " if own else ""
     return f"{made}\n\n```\npip install {' '.join(pinned(scenario, release))}\n{jar}python -I {name}.py\n```"

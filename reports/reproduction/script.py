@@ -16,9 +16,9 @@ from typing import Any
 from checkers.names import meaning
 from compose.install.jars import read_lock
 from compose.install.releases import DEFAULT, RELEASES, Release
-from reports.reproduction.expected import afterwards, read_by
+from reports.reproduction.expected import afterwards, observed, read_by, required
 from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, REST, why_not
-from reports.reproduction.tested import IN_METADATA, KEPT_ROW_ID
+from reports.reproduction.tested import BY_COLUMN, IN_METADATA, KEPT_ROW_ID
 from workloads.ddl import definition
 from workloads.engines.duckdb import ATTACH, SET, translated
 from workloads.engines.engines import SPARK
@@ -30,6 +30,8 @@ from workloads.tables import SQL_COLUMNS, TableSpec
 
 OWN_JAR = "ICEBERG_JAR"
 """The variable that names a runtime jar of one's own for a script."""
+WRITTEN, FIXED = "written", "fixed"
+"""What a script may be asked to expect: what its scenario says, or that a fix keeps the defect away."""
 PLACE = "c.repro"
 """Catalog and namespace of every script's tables."""
 LINE_WIDTH = 110
@@ -61,7 +63,7 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str
     parts = [
         _about(scenario, release, own),
         _imports(engines, rest),
-        _constants(scenario, release, own),
+        _constants(scenario, release),
         _part("steps"),
         *_steps(scenario),
     ]
@@ -74,7 +76,7 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str
     )
     parts += [_part("jars"), _part("spark"), *(_part(e) for e in (PYICEBERG, DUCKDB) if e in engines)]
     parts += [_part("metadata")] if _names(scenario) & {*IN_METADATA} else []
-    parts += [_properties(scenario, engines), _part("run"), _main(scenario, rest)]
+    parts += [_properties(scenario, engines), _part("run"), _main(scenario, rest, _must(release, own))]
     return "\n\n\n".join(p.strip("\n") for p in parts).replace("@ATTACH@", _attach(scenario)) + "\n"
 
 
@@ -157,31 +159,20 @@ def headline(scenario: Scenario) -> str:
 
 
 def _about(scenario: Scenario, release: Release, own: str) -> str:
-    after = scenario.final
     lines = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
     lines += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
-    came = [
-        f"{t}: {'nobody can read it' if f == 'unreadable' else f'the ids {list(f)}'}"
-        for t, f in after.items()
-        if f != "unchecked"
-    ]
-    legal = afterwards(scenario)
-    should = [f"{t}: the ids {' or '.join(map(str, found))}" for t, found in legal.items() if found]
-    lines += (
-        [f"What the acknowledged operations leave, one after the other in any order:\n  {'; '.join(should)}"]
-        if should
-        else []
-    )
-    lines += [f"What comes:\n  {'; '.join(came)}"] if came else []
+    lines += [f"What must come: {required(scenario)}", f"What comes:     {observed(scenario)}"]
     packages, jar = " ".join(map(_shell, pinned(scenario, release))), f"{OWN_JAR}=FILE " if own else ""
     lines.append(f"    pip install {packages}\n    {jar}python -I {scenario.scenario}.py")
     comes = "comes from Maven Central, or from the folder JARS if that is set"
     comes = f"is {own}: {OWN_JAR} names the file. What is beside it {comes}" if own else comes
     needs = f"Needs Java 17 or 21. Iceberg {release.iceberg} {comes}"
     here = "; the catalog, SQLite and the files are in a temporary folder"
-    lines.append(
-        needs + (here if scenario.catalog in (REST, JDBC) else "") + ". Exit code 0 if it came as written here, else 1."
-    )
+    codes = ". Exit code 0 if it came as written here, 1 if not, 2 if it could not be tested."
+    line = f"python -I {scenario.scenario}.py --expect {FIXED}"
+    how = f"{OWN_JAR}=FILE {line}" if set(scenario.by_writer) == {SPARK} else f"install it, and {line}"
+    fixed = f" To test a fix: {how}. Exit code 0 then means that the defect is gone." if scenario.anomalies else ""
+    lines.append(needs + (here if scenario.catalog in (REST, JDBC) else "") + codes + fixed)
     if scenario.catalog not in (REST, JDBC):
         lines.append(_compose(scenario.catalog))
     text = "\n\n".join(
@@ -206,7 +197,9 @@ def _shell(package: str) -> str:
 
 def _imports(engines: set[str], rest: bool) -> str:
     names = {
+        "argparse",
         "contextlib",
+        "importlib.metadata",
         "json",
         "os",
         "re",
@@ -244,15 +237,21 @@ def _imports(engines: set[str], rest: bool) -> str:
     return "\n".join([*lines, "from pyspark import SparkContext", "from pyspark.sql import SparkSession"])
 
 
-def _constants(scenario: Scenario, release: Release, own: str) -> str:
+def _constants(scenario: Scenario, release: Release) -> str:
     lines = [f"HEADLINE = {_quoted(scenario.shows)}", f'PYSPARK = "{release.spark}"']
     lines += [f"RUNTIME = {_list(_runtime(scenario, release))}", f"WRITERS = {_list(scenario.by_writer)}", "TABLES = ["]
     lines += [textwrap.indent(_quoted(sql) + ",", "    ") for sql in tables_of(scenario)]
-    must = [
-        f'if "{OWN_JAR}" not in os.environ:',
-        f"    sys.exit({_quoted(f'{OWN_JAR} must name the jar of Iceberg {release.iceberg}, {own}')})",
-    ]
-    return "\n".join([*lines, "]", *(must if own else [])])
+    expect = [WRITTEN, *([FIXED] if scenario.anomalies else [])]
+    return "\n".join([*lines, "]", f"CATALOG = {_catalog(scenario)}", f"EXPECT = {_list(expect)}"])
+
+
+def _catalog(scenario: Scenario) -> str:
+    """The expression that names the catalog of a script."""
+    if scenario.catalog == JDBC:
+        return _quoted("Iceberg's JDBC catalog on SQLite")
+    server = next(j.version for j in read_lock() if REST in j.confs and j.artifact == "iceberg-core")
+    own = _quoted(f"Iceberg's REST server {server} on SQLite")
+    return f'os.environ.get("CATALOG_URI") or {own}'
 
 
 def tables_of(scenario: Scenario) -> Iterator[str]:
@@ -453,8 +452,11 @@ def _names(scenario: Scenario) -> set[str]:
     return {a.name for a in scenario.anomalies}
 
 
-def _main(scenario: Scenario, rest: bool) -> str:
+def _main(scenario: Scenario, rest: bool, must: str) -> str:
     text = _part("main").replace("@CHECKS@", textwrap.indent("\n".join(_checks(scenario)), "    "))
+    more = ", CATALOG_URI and CATALOG_PROPERTIES (a REST catalog of your own)" if rest else ""
+    text = text.replace("@URI@", more)
+    text = text.replace("@CODES@", "\n".join(_codes(scenario))).replace("@MUST@\n", textwrap.indent(must, "    "))
     if not rest:
         text = text.replace("catalog_server(folder, started)", "folder").replace(
             "at = proxy(catalog)", "at = SimpleNamespace(address=catalog)"
@@ -462,26 +464,59 @@ def _main(scenario: Scenario, rest: bool) -> str:
     return text
 
 
+def _must(release: Release, own: str) -> str:
+    """The lines that end a script without the jar that it is about; ``own``: as :func:`own_build`."""
+    if not own:
+        return ""
+    wants = _quoted(f"{OWN_JAR} must name the jar of Iceberg {release.iceberg}, {own}")
+    return f'if "{OWN_JAR}" not in os.environ:\n    print({wants}, file=sys.stderr)\n    sys.exit(2)\n'
+
+
+def _codes(scenario: Scenario) -> Iterator[str]:
+    """What the exit codes of a script mean."""
+    if not scenario.anomalies:
+        yield "  0: it came as written here (REPRODUCED)    1: it did not    2: it could not be tested    130, 143: stopped"
+        return
+    yield "  --expect written   0: it came as written here (REPRODUCED)    1: it did not (NOT REPRODUCED)    2: it could not be tested"
+    yield "  --expect fixed     0: NOT REPRODUCED, and the defect is gone  1: it still shows                 2: it could not be tested"
+    yield "  130, 143: stopped"
+
+
 def _checks(scenario: Scenario) -> Iterator[str]:
+    """The lines that compare. ``shown`` gets whether the table itself shows the defect, ``rows`` whether its rows do."""
     names, legal = _names(scenario), afterwards(scenario)
-    for table, rows in scenario.final.items():
-        if rows == "unreadable":
+    told = (
+        bool(legal) or "unreadable" in scenario.final.values() or bool(names & {*IN_METADATA, *BY_COLUMN, KEPT_ROW_ID})
+    )
+    for table, ids in scenario.final.items():
+        if ids == "unreadable":
             yield f'good.append(check("{table} can be read", readable(after, "{table}"), False))'
-        elif rows != "unchecked":
-            should = f", {legal[table]}" if legal.get(table) else ""
-            yield f'good.append(check("ids in {table}", ids(after, "{table}"), {list(rows)}{should}))'
+            yield "shown.append(good[-1])"
+        elif ids != "unchecked":
+            should = legal.get(table)
+            yield f'good.append(check("ids in {table}", came := ids(after, "{table}"), {list(ids)}{f", {should}" if should else ""}))'
+            if should:
+                yield f"rows.append(came not in {should})"
+            elif not told:
+                yield "rows.append(good[-1])"
+    if not told:
+        yield "rows += reads"
     for step in scenario.operations:
         if step.do == "add-column" and step.expect.type == "ok" and "unreadable" not in scenario.final.values():
             has_column = "vanished-schema" not in names
             full_name, column = f"{PLACE}.{scenario.table(step).name}", step.value["column"]
             yield f'good.append(check("{column} is a column", "{column}" in after.table("{full_name}").columns, {has_column}))'
+            if not has_column:
+                yield "shown.append(good[-1])"
     if numbered := [name for name in IN_METADATA if name in names]:
         yield f"tables = [in_files(after, table) for table in {[t.name for t in scenario.tables]}]"
     for name in numbered:
         means = meaning(name)
-        told = name if means is None else f"{means.sentence.rstrip('.')} ({name})"
-        yield f"good.append(differs({_quoted(told)}, {IN_METADATA[name]}, tables))"
+        told_as = name if means is None else f"{means.sentence.rstrip('.')} ({name})"
+        yield f"good.append(differs({_quoted(told_as)}, {IN_METADATA[name]}, tables))"
+        yield "shown.append(good[-1])"
     table = f"{PLACE}.{scenario.tables[0].name}"
     if KEPT_ROW_ID in names:
         yield f'now = {{r.id: r._row_id for r in after.sql("SELECT id, _row_id FROM {table}").collect()}}'
         yield 'good.append(check("rows that were there have another row id", any(now[i] != BEFORE[i] for i in BEFORE), True))'
+        yield "shown.append(good[-1])"

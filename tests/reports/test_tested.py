@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.metadata
 import json
+import os
 from collections.abc import Callable
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -68,12 +71,77 @@ def test_what_clients_saw_follows_from_what_is_tested() -> None:
 
 
 def test_a_test_of_rows_says_what_was_expected_and_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 'check("ids in t", ids(after, "t"), [0, 1, 2, 3], [[0, 2, 3]])' in script(WRONG)
+    assert 'check("ids in t", came := ids(after, "t"), [0, 1, 2, 3], [[0, 2, 3]])' in script(WRONG)
     check = part("run")["check"]
     assert check("ids in t", [0, 1], [0, 1], [[0]]) and not check("ids in t", [0], [0, 1], [[0]])
     came, absent = capsys.readouterr().out.splitlines()
     assert came == "ok    ids in t: expected [0], found [0, 1]"
     assert absent == "WRONG ids in t: expected [0], found [0]; the defect is [0, 1]"
+
+
+def played(
+    scenario: Scenario, ids: list[int], differ: bool = False, held: bool = True, **errors: str | None
+) -> tuple[str, dict[str, Any]]:
+    """How a script ends whose statements end with these errors, and which finds these rows, and whether numbers differ; and what it defines."""
+    text = script(scenario)
+    run, end = part("run"), text[text.index("def software") :].removesuffix("main()\n")
+    event = SimpleNamespace(is_set=lambda: True)
+    moments = {"completed": event, "held": SimpleNamespace(is_set=lambda: held)}
+    told = {"problem": None, "fails": None, "reads": None, **moments}
+    steps = [
+        SimpleNamespace(
+            name=s.name, writer=s.writer, hold=s.hold, fault=s.fault, at=s.at, error=errors.get(s.name), **told
+        )
+        for s in scenario.operations
+    ]
+    spark = SimpleNamespace(_jvm=MagicMock(), sql=lambda _: None)
+    spark._jvm.org.apache.iceberg.IcebergBuild.fullVersion.return_value = "Apache Iceberg 1.13.0 (commit f1x)"
+    fakes = dict.fromkeys(("catalog_server", "start_spark", "session", "properties", "in_files"), lambda *_: spark)
+    names = {
+        "STEPS": steps,
+        "WRITERS": [],
+        "TABLES": [],
+        "RUNTIME": ["a:b:1.12.0"],
+        "CATALOG": "SQLite",
+        "ids": lambda *_: ids,
+        "LONGEST": 0,
+    }
+    names |= {
+        "differs": lambda *_: differ,
+        "pyspark": SimpleNamespace(__version__="4.1.4"),
+        "os": os,
+        "importlib": importlib,
+    }
+    names |= {"EXPECT": ["written", "fixed"], "summary_count": None}
+    exec(end, found := {**run, **fakes, **names})
+    outcome, tested = found["reproduce"]("", None)
+    assert tested == "Apache Iceberg 1.13.0 (commit f1x), Spark 4.1.4, catalog: SQLite"
+    return outcome, found
+
+
+@pytest.mark.parametrize(
+    ("why", "scenario", "ends", "codes"),
+    [
+        ("as written", WRONG, {"ids": [0, 1, 2, 3]}, (0, 1)),
+        ("right rows", WRONG, {"ids": [0, 2, 3]}, (1, 0)),
+        ("a refusal, after which the same rows are right", WRONG, {"ids": [0, 1, 2, 3], "delete": "x.ValidationException: y"}, (1, 0)),
+        ("other wrong rows", WRONG, {"ids": [3]}, (1, 1)),
+        ("a jar that does not fit", WRONG, {"ids": [0, 1, 2, 3], "delete": "java.lang.NoSuchMethodError"}, (1, 2)),
+        ("another order", WRONG, {"ids": [0, 2, 3], "held": False}, (1, 2)),
+        ("numbers that differ", about(RIGHT, "summary-count"), {"ids": [0, 1, 2, 3], "differ": True, "delete": "ValidationException"}, (1, 1)),
+        ("numbers that agree", about(RIGHT, "summary-count"), {"ids": [0, 1, 2, 3], "delete": "ValidationException"}, (1, 0)),
+    ],
+)  # fmt: skip
+def test_a_fix_is_one_only_if_the_order_came_and_the_defect_did_not(
+    why: str, scenario: Scenario, ends: dict[str, Any], codes: tuple[int, int]
+) -> None:
+    outcome, found = played(scenario, **ends)
+    assert found["OUTCOMES"][outcome][:2] == codes, (why, outcome)
+
+
+def test_a_promise_has_no_fix_to_expect() -> None:
+    assert 'EXPECT = ["written"]' in script(load(LIBRARY / "undelete-v3.yaml"))
+    assert 'EXPECT = ["written", "fixed"]' in script(WRONG)
 
 
 # --- the tests of metadata, on tables drawn by hand -------------------------------------------------------------------

@@ -88,7 +88,7 @@ def until(question: Callable[[], bool]) -> bool:
 def written(installation: Installation, jars: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """Start the script of a scenario, with some of its keys changed, in an environment of its own, at home in ``tmp_path``."""
 
-    def start(name: str, **changed: object) -> subprocess.Popen[str]:
+    def start(name: str, *options: str, **changed: object) -> subprocess.Popen[str]:
         scenario = load(LIBRARY / f"{name}.yaml").model_copy(update=changed)
         file = tmp_path / f"{name}.py"
         file.write_text(script(scenario))
@@ -104,7 +104,9 @@ def written(installation: Installation, jars: Path, tmp_path: Path) -> Callable[
             "JAVA_HOME": str(installation.java.parents[1]),
         }
         pipe = subprocess.PIPE
-        return subprocess.Popen([python, "-I", file], cwd=tmp_path, env=given, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            [python, "-I", file, *options], cwd=tmp_path, env=given, stdout=pipe, stderr=pipe, text=True
+        )
 
     return start
 
@@ -119,18 +121,46 @@ def test_a_script_shows_its_scenario_without_icequake_and_ends_what_it_started(
         out, err = running.communicate(timeout=LONGEST)
     assert running.returncode == 0, out + err[-3000:]
     assert f"REPRODUCED: {load(LIBRARY / f'{name}.yaml').shows}" in out
+    assert out.startswith("Tests Iceberg ") and ", catalog: Iceberg's" in out
+    assert f"\n  with Apache Iceberg {release_for(load(LIBRARY / f'{name}.yaml')).iceberg} (commit " in out
     assert begun(tmp_path) == {} and not [*tmp_path.glob("iceberg-*")]
 
 
-def test_a_script_about_metadata_says_so_if_the_defect_is_absent(
+@pytest.mark.parametrize(
+    ("name", "options", "changed", "code", "says"),
+    [
+        # The same operations by Spark leave the same rows, and a summary that is right.
+        (
+            "duckdb-summary-count",
+            (),
+            {"engines": {}},
+            1,
+            ("ok    ids in t: [0, 1, 2, 3]", "(summary-count): in none of ", "expected and found agree"),
+        ),
+        # Serializable isolation refuses the DELETE: the rows are those of the defect, and right.
+        pytest.param(
+            ALWAYS,
+            ("--expect", "fixed"),
+            {"tables": load(LIBRARY / "undelete-serializable.yaml").tables},
+            0,
+            ("WRONG delete: ", "the defect does not show: it is fixed there"),
+            marks=pytest.mark.nightly,
+        ),
+    ],
+)
+def test_a_script_says_so_if_the_defect_is_absent(
+    name: str,
+    options: tuple[str, ...],
+    changed: dict[str, object],
+    code: int,
+    says: tuple[str, ...],
     written: Callable[..., subprocess.Popen[str]],
 ) -> None:
-    """The same operations by Spark leave the same rows, and a summary that is right."""
-    with written("duckdb-summary-count", engines={}) as running:
+    with written(name, *options, **changed) as running:
         out, err = running.communicate(timeout=LONGEST)
-    assert running.returncode == 1, out + err[-3000:]
-    assert "ok    ids in t: [0, 1, 2, 3]" in out and "NOT REPRODUCED" in out
-    assert "(summary-count): in none of " in out and "expected and found agree" in out
+    assert running.returncode == code, out + err[-3000:]
+    for words in ("NOT REPRODUCED", *says):
+        assert words in out
 
 
 @pytest.mark.parametrize(

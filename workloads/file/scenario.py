@@ -410,6 +410,11 @@ def paths(names: list[str]) -> list[Path]:
     return found
 
 
+def is_name(name: str) -> bool:
+    """Whether this is a scenario of the library, or a file."""
+    return (LIBRARY / f"{name}.yaml").is_file() or Path(name).is_file()
+
+
 _ISSUE = re.compile(
     r"(https?://)?((www\.)?github\.com/)?((?P<where>.+?)(/issues/|/pull/|/browse/|#)|#)?(?P<number>([A-Z]+-)?\d+)([/?#](\D.*)?)?"
 )

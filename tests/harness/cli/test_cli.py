@@ -25,7 +25,7 @@ from checkers.selftest import recorded
 from compose.catalogs.registry import CATALOGS
 from compose.external.external import External
 from harness import __version__
-from harness.cli import names, options, services
+from harness.cli import lists, names, options, services
 from harness.cli.app import app
 from harness.cli.experiments import ProveOptions
 from harness.cli.lists import ListOptions
@@ -355,6 +355,18 @@ def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "harness.__version__"}
+
+
+@pytest.mark.parametrize("what", [w for w in lists.WHAT if w != "runs"])
+def test_a_row_of_a_list_is_one_line_of_the_terminal_and_its_name_stays_whole(what: str, tmp_path: Path) -> None:
+    columns, rows_of = lists.LISTS[what]
+    rows = [columns, *rows_of(tmp_path)]
+    for width in (80, 100):
+        fitted = lists.fitted(rows, width)
+        assert [r[0] for r in fitted] == [r[0] for r in rows]
+        widths = [max(map(len, column)) for column in zip(*fitted, strict=True)]
+        assert sum(widths) + lists.GAP * (len(widths) - 1) <= width
+    assert lists.fitted(rows, 100_000) == rows
 
 
 def test_a_table_in_a_log_is_not_cut() -> None:

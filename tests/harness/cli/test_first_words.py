@@ -66,6 +66,18 @@ def test_an_issue_is_explained_as_what_shows_it(name: str, tmp_path: Path) -> No
     assert done.stdout.startswith(f"{name}: https://github.com/apache/iceberg/pull/15511\n")
     said = " ".join(done.stdout.split())
     assert all(word in said for word in ("scenario rest-503-no-rival: ", "its anomalies", "run it icequake prove "))
+    assert "affected jdbc-no-rival: 1.7.0 to 1.10.1. affected rest-503-no-rival: 1.7.0 to 1.10.1, where" in said
+
+
+def test_what_an_issue_leads_to_keeps_the_options_that_were_typed(tmp_path: Path) -> None:
+    typed = ("undelete", "#15511", "--iceberg", "1.10.1", "--times", "5", "--store", "here")
+    done = inside("prove", *typed, cwd=tmp_path)
+    said = " ".join(done.stderr.split())
+    assert (
+        done.returncode == 254
+        and "#15511: no scenario but an issue; for what shows it: icequake prove undelete jdbc-no" in said
+    )
+    assert "rest-503-no-rival --times 5 --iceberg 1.10.1 " in said and f"--store {tmp_path / 'here'}" in said
 
 
 def test_a_suite_with_several_mistakes_is_told_all_of_them(tmp_path: Path) -> None:
