@@ -37,6 +37,7 @@ from checkers.clients.jepsen import (
     cut,
     error_chain_of,
     from_edn,
+    ns_of,
     read_event,
 )
 from checkers.clients.values import to_json
@@ -46,7 +47,7 @@ from checkers.evidence.record import RecordError, decoded, shown
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from workloads.file import filekinds
-from workloads.file.opened import whole
+from workloads.file.opened import unpacked
 
 _LOGGED = re.compile(
     r"(?:.*\bINFO\b.*?(?:-|:)\s+)?(?P<process>:?[\w-]+)\s+:(?P<type>invoke|ok|fail|info)\s+(?P<rest>:\S.*)$", re.ASCII
@@ -210,6 +211,7 @@ def _from_records(
     if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
         builder.alone = len(records)
         header[CONCURRENT] = True
+    _same_times(records, where)
     events = [(number, read_event(where, number, _form(record), JSON)) for number, record in records]
     notes = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
     ordered = None if builder.alone else in_time(events, where)
@@ -221,6 +223,20 @@ def _from_records(
     if places is not None:
         places += builder.all_places()
     return History(header | ({GUESSED: notes} if notes else {}), tuple(builder.all_events()))
+
+
+def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> None:
+    """Raises HistoryError: some times are in ISO form and others numbers, which may count from another moment."""
+    first: dict[bool, int] = {}
+    for number, record in records:
+        time = record.get("time") if isinstance(record, dict) else None
+        if isinstance(time, int) or (isinstance(time, str) and ns_of(time) is not None):
+            first.setdefault(isinstance(time, str), number)
+    if len(first) > 1:
+        raise where(
+            max(first.values()),
+            "its time is a number and others are in ISO form, or the reverse; write all in one form",
+        )
 
 
 def _form(value: Any) -> edn.Value:
@@ -241,13 +257,12 @@ def load(path: Path, lines: list[int] | None = None) -> History:
 
 
 PACKED = {
-    b"\x1f\x8b": "gunzip -k",
     b"PK\x03\x04": "unzip",
     b"BZh": "bunzip2 -k",
     b"\xfd7zXZ": "unxz -k",
     b"\x28\xb5\x2f\xfd": "unzstd",
 }
-"""How a compressed file begins → the command that unpacks it."""
+"""How a compressed file begins that is not read → the command that unpacks it."""
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 """How a text of UTF-16 begins."""
 
@@ -255,7 +270,7 @@ WIDE = (b"\xff\xfe", b"\xfe\xff")
 def _load(path: Path, lines: list[int] | None) -> History:
     content = b""
     try:
-        content = whole(path)
+        content = unpacked(path)
         text = content.decode("utf-8-sig")
     except OSError as e:
         raise HistoryError(f"{path}: cannot be read: {e.strerror}") from None
@@ -268,7 +283,7 @@ def _load(path: Path, lines: list[int] | None) -> History:
         if (many := _several_lines(first)) is not None:
             raise HistoryError(f"{path}:1: {many}")
         if _is_own(first):
-            own = _own(history.read(path))
+            own = _own(history.read(path, content))
             if lines is not None:
                 lines += range(2, len(own.events) + 2)
             return own
@@ -313,10 +328,15 @@ def _several_lines(text: str) -> str | None:
     if "format" not in value and "type" not in value:
         inside = next((k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)), None)
         if inside is not None:
-            return f"the events are inside an object, under {shown(inside)}; give them alone: jq -c '.{inside}[]' FILE > events.jsonl"
+            return f"the events are inside an object, under {shown(inside)}; give them alone: jq -c {_jq(inside)} FILE > events.jsonl"
     if "\n" in text[:end]:
         return "a JSON object goes over several lines; write each event on one line: jq -c . FILE > events.jsonl"
     return None
+
+
+def _jq(key: str) -> str:
+    """What selects the elements under a key, quoted for a shell: a key may be no name of jq's, or have a quote."""
+    return shlex.quote(f".[{json.dumps(key)}][]")
 
 
 def _own(h: History) -> History:

@@ -348,6 +348,8 @@ def read_event(
     if not isinstance(f, str):
         raise fail(offset, f"expected {says('f')} to be a name, found {says.show(f)}")
     time, index, op, table = (fields.pop(n, None) for n in ("time", "index", "op", "table"))
+    written = time.value if isinstance(time, edn.Tagged) and time.tag == "inst" else time
+    time = written if not isinstance(written, str) or (ns := ns_of(written)) is None else ns
     for name, number in (("time", time), ("index", index)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
             unit = " of nanoseconds" if name == "time" else ""
@@ -378,6 +380,26 @@ def read_event(
     }
 
 
+def ns_of(text: str) -> int | None:
+    """Nanoseconds since 1970 of a time in ISO 8601 with its zone, such as ``2026-11-28T09:30:00.123456789Z``; None if it is none.
+
+    Without a zone nobody knows which moment it is, and two clients may mean different ones.
+    """
+    if (found := _ISO.fullmatch(text)) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{found['seconds']}{found['zone']}")
+    except ValueError:
+        return None
+    seconds = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(seconds=1)
+    return seconds * 1_000_000_000 + int((found["fraction"] or "").ljust(9, "0")[:9])
+
+
+_ISO = re.compile(
+    r"(?P<seconds>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
+)
+
+
 def _as_ns(name: str, found: Any) -> str:
     """How a time in another form is written, if that is known."""
     if name != "time":
@@ -385,14 +407,13 @@ def _as_ns(name: str, found: Any) -> str:
     if isinstance(found, float | Decimal):
         return "; if it counts seconds, write round(seconds * 1_000_000_000)"
     try:
-        moment = datetime.fromisoformat(found)
+        datetime.fromisoformat(found)
     except (ValueError, TypeError):
         return ""
-    utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (
-        f"; write the nanoseconds since 1970 instead, {(utc - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000} "
-        "for this moment"
-    )
+    return f"; a time in ISO form needs date, time and zone, such as {_SAMPLE}"
+
+
+_SAMPLE = "2026-11-28T09:30:00.123Z"
 
 
 def _plain(v: edn.Value) -> Any:

@@ -30,7 +30,7 @@ from checkers.isolation.levels import LEVELS
 from checkers.isolation.listappend import KeyDependencies, list_edges
 from checkers.isolation.transactions import IsolationResult
 from checkers.verdict import Verdict
-from workloads.file.opened import whole
+from workloads.file.opened import unpacked
 
 MODEL = "list-append"
 _WHOLE = re.compile(INT)
@@ -54,7 +54,7 @@ def judged(path: Path, model: str | None = None, level: str | None = None) -> Ve
         return None
     with uncollected():
         try:
-            text = whole(path).decode("utf-8-sig")
+            text = unpacked(path).decode("utf-8-sig")
             return _judged(_read(text, str(path)), model, LEVELS[-1] if level is None else level)
         except (NotAppendLists, OSError, UnicodeDecodeError, HistoryError, EdnError):
             return None

@@ -26,6 +26,7 @@ readable after a ``kill -9`` at any byte: a torn last line is reported, not rais
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -419,8 +420,8 @@ def pair(events: Iterable[Event], *, mixed: bool = False) -> Iterator[Operation]
         )
 
 
-def read(path: Path) -> History:
-    """Read a history file.
+def read(path: Path, content: bytes | None = None) -> History:
+    """Read a history file, or its ``content`` if somebody has unpacked it.
 
     A torn last line (the run was killed during a write) is dropped and named in ``problems``.
 
@@ -434,7 +435,7 @@ def read(path: Path) -> History:
     words: dict[str, str] = {}
     number = 0
     try:
-        for line in lines(path):
+        for line in lines(path) if content is None else io.BytesIO(content):
             number += 1
             if line[-1] != _END:
                 problems.append(

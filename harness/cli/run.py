@@ -61,7 +61,18 @@ if TYPE_CHECKING:
     from workloads.file.workload import Workload
 
 
-RECORDED = ("seed", "format", "guard", "writers", "operations", "faults", "ops", "time", "no_nemesis")
+RECORDED = (
+    "seed",
+    "format",
+    "guard",
+    "writers",
+    "operations",
+    "faults",
+    "ops",
+    "time",
+    "catalog_property",
+    "no_nemesis",
+)
 """What the recording decides in a replay."""
 
 
@@ -84,6 +95,14 @@ class RunOptions(Options):
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; overrides the file."),
         CATALOG,
+    ] = None
+    catalog_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A property of the catalog for every writer, such as cache-enabled=false; repeatable; besides the file's "
+            "`catalog_properties`.",
+        ),
     ] = None
     spark: Annotated[str | None, typer.Option(help="Your own Spark master: spark://host:7077, local[4]."), MASTER] = (
         None
@@ -145,6 +164,18 @@ class RunOptions(Options):
                 f"--on-host {self.on_host}: without --docker all of Spark runs on this machine; add --docker, or leave it out"
             )
         ports_of(self.port or [])
+        self._no_secret()
+
+    def _no_secret(self) -> None:
+        """Raises BadArgument: a property is a secret. Others see a command line, and the run's folder has it."""
+        from compose.redaction import is_secret
+
+        for key, _, value in (text.partition("=") for text in self.catalog_property or ()):
+            if is_secret(key.strip(), value.strip()):
+                raise BadArgument(
+                    f"--catalog-property {key.strip()}: a command line is no place for a secret; write it into a catalog file as ${{NAME}} "
+                    "(docs/own-catalog.md)"
+                )
 
     def prepare(self) -> None:
         place_of(self.lake, self.store)
@@ -169,7 +200,11 @@ class RunOptions(Options):
         """The workload with the options; of a replay, that of the recording, and what forces it."""
         from workloads.file.changes import Changes
 
-        given = [f"--{k.replace('_', '-')}" for k in RECORDED if (v := getattr(self, k)) is not None and v is not False]
+        given = [
+            f"--{k.replace('_', '-')}"
+            for k in RECORDED
+            if (v := getattr(self, k)) is not None and v is not False and v != []
+        ]
         spec = self._on_catalog(self.changed(self._file))
         spec, replaying = ordered(self._file, spec, self.order, self.store, self._stop, given)
         if replaying is not None and self.mode:

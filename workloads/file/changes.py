@@ -39,6 +39,7 @@ class Changes:
         session, cluster: the mode.
         format: the format of all tables; operations that it does not have are left out.
         guard: what guards the commits of Delta tables.
+        catalog_property: properties of the catalog for every writer, each ``KEY=VALUE``, besides the file's or in place of them.
         no_nemesis: no faults at all.
     """
 
@@ -51,12 +52,14 @@ class Changes:
     cluster: str | None = None
     format: str | None = None
     guard: str | None = None
+    catalog_property: Sequence[str] | None = None
     no_nemesis: bool = False
 
     def __str__(self) -> str:
         """The options with values, as they are typed."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "no_nemesis"}
-        return " ".join(f"--{name} {value}" for name, value in given.items() if value is not None)
+        each = ((name, [value] if isinstance(value, str | int) else value or ()) for name, value in given.items())
+        return " ".join(f"--{name.replace('_', '-')} {value}" for name, values in each for value in values)
 
     def on(self, workload: Workload) -> Workload:
         """The workload with these changes; whether they fit the rest of it is not looked at.
@@ -74,6 +77,8 @@ class Changes:
             workload = with_faults(workload, AND.join(self._packages(names(self.faults))))
         update: dict[str, Any] = {"nemesis": None} if self.no_nemesis else {}
         update |= {k: v for k in ("session", "cluster", "guard") if (v := getattr(self, k)) is not None}
+        if self.catalog_property:
+            update["catalog_properties"] = {**workload.catalog_properties, **_properties(self.catalog_property)}
         if self.writers is not None:
             engines = _engines(self.writers, workload.engines)
             update |= {"engines": engines, "phases": tuple(_fewer(p, engines) for p in workload.phases)}
@@ -174,6 +179,19 @@ def _engines(text: str, now: Sequence[str]) -> tuple[str, ...]:
     if not 1 <= len(found) <= MOST_WRITERS:
         raise ChangeError(f"--writers {text}: must be 1 to {MOST_WRITERS} in all")
     return tuple(found)
+
+
+def _properties(texts: Sequence[str]) -> dict[str, str]:
+    """The properties that ``--catalog-property`` gives."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
+            raise ChangeError(f"--catalog-property {text}: give KEY=VALUE, such as cache-enabled=false")
+        if key in found:
+            raise ChangeError(f"--catalog-property {key}: is given twice")
+        found[key] = value
+    return found
 
 
 def _fewer(phase: P, engines: Sequence[str]) -> P:

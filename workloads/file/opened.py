@@ -8,10 +8,12 @@ opened by :func:`opened`, and read by :func:`document` or :func:`lines`.
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +24,8 @@ MOST_BYTES = 1 << 28
 Legal runs have long lines: the commit of an insert of 100,000 rows (``seed_rows``, at most) is 25 MB of a table log, and the read of a table of
 1,000,000 rows (``keys: space``, at most) 50 MB of the history. To read up to the limit takes 0.2 s.
 """
+MOST_UNPACKED = 1 << 32
+"""Bytes that are unpacked of one file, 4 GiB: a few kilobytes can say that they are a terabyte."""
 BLOCK = 1 << 18
 """Bytes of lines that are read together."""
 DEPTH = 100
@@ -77,6 +81,26 @@ def whole(path: Path) -> bytes:
     """The content of a regular file of any length. Raises OSError, as :func:`opened` does."""
     with opened(path) as file:
         return file.read()
+
+
+def unpacked(path: Path) -> bytes:
+    """As :func:`whole`; of a file of gzip what is packed in it.
+
+    Raises:
+        UnusableFile: it is no whole file of gzip, or has more than :data:`MOST_UNPACKED`.
+        OSError: as :func:`whole`.
+    """
+    content = whole(path)
+    if not content.startswith(b"\x1f\x8b"):
+        return content
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            text = file.read(MOST_UNPACKED + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+        raise UnusableFile(path, f"gzip cannot unpack it: {e}") from None
+    if len(text) > MOST_UNPACKED:
+        raise UnusableFile(path, f"unpacked it is longer than {MOST_UNPACKED:,} bytes, the most that is read")
+    return text
 
 
 def document(path: Path, most: int = MOST_BYTES) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import math
@@ -527,9 +528,9 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
         ('{"type": "ok", "process": 7, "f": 1}', 'h.jsonl:2: expected "f" to be a name, found 1'),
         ('{"type": "ok", "process": 7}', "h.jsonl:2: expected an invoke of process 7"),
         (
-            '{"type": "ok", "process": 0, "time": "2026-01-01T00:00:01Z"}',
-            'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01Z"; '
-            "write the nanoseconds since 1970 instead, 1767225601000000000 for this moment",
+            '{"type": "ok", "process": 0, "time": "2026-01-01T00:00:01"}',
+            'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01"; '
+            "a time in ISO form needs date, time and zone, such as 2026-11-28T09:30:00.123Z",
         ),
         (
             '{"type": "ok", "process": 0, "time": 1.5}',
@@ -583,10 +584,52 @@ def test_what_edn_cannot_carry_is_told_by_its_event() -> None:
         to_edn(History({"format": 1}, (Event(0, 0, "invoke", 0, "a", None, deep, "x"),)))
 
 
+def test_a_packed_history_is_read_as_the_file_in_it(tmp_path: Path, recorded_run: Path) -> None:
+    lines = b'{"type": "invoke", "process": 0, "f": "read", "value": null}\n{"type": "ok", "process": 0, "f": "read", "value": 3}\n'
+    own = (recorded_run / "history.jsonl").read_bytes()
+    for n, content in enumerate((lines, own)):
+        plain, packed = tmp_path / f"{n}.jsonl", tmp_path / f"{n}.jsonl.gz"
+        plain.write_bytes(content)
+        packed.write_bytes(gzip.compress(content, mtime=0))
+        assert history_files.load(packed) == history_files.load(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("2026-01-01T00:00:01Z", 1767225601_000000000),
+        ("2026-01-01 01:00:01+01:00", 1767225601_000000000),
+        ("2026-01-01T00:00:01.5Z", 1767225601_500000000),
+        ("2026-01-01T00:00:01.123456789Z", 1767225601_123456789),
+        ("1969-12-31T23:59:59.25Z", -750000000),
+        ("2026-01-01T00:00:01", None),
+        ("2026-01-01", None),
+        ("2026-13-01T00:00:01Z", None),
+    ],
+)
+def test_a_time_in_iso_form_is_a_moment_if_it_has_its_zone(text: str, ns: int | None) -> None:
+    assert jepsen.ns_of(text) == ns
+
+
+def test_iso_times_order_events_whose_lines_are_not_in_order() -> None:
+    at = {"invoke": "2026-01-01T01:00:01.000000001+01:00", "ok": "2026-01-01T00:00:01.000000002Z"}
+    events = [json.dumps({"type": t, "process": 0, "f": "read", "value": 3, "time": at[t]}) for t in ("ok", "invoke")]
+    assert [(e.type, e.time) for e in history_files.from_json_lines("\n".join(events)).events] == [
+        ("invoke", 1767225601_000000001),
+        ("ok", 1767225601_000000002),
+    ]
+    tagged = '{:type :invoke, :process 0, :f :read, :value nil, :time #inst "2026-01-01T00:00:01.5Z"}'
+    assert jepsen.from_edn(tagged).events[0].time == 1767225601_500000000
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (gzip.compress(b"{}", mtime=0), "h.log:1: the file is compressed; unpack it first, `gunzip -k "),
+        (bz2.compress(b"{}"), "h.log:1: the file is compressed; unpack it first, `bunzip2 -k "),
+        (gzip.compress(b"{}" * 99, mtime=0)[:-9], "h.log: cannot be read: gzip cannot unpack it: "),
+        (b'{"all events": [{"type": "ok"}]}', "jq -c '.[\"all events\"][]' FILE"),
+        (b'{"it\'s": [{"type": "ok"}]}', "jq -c '.[\"it'\"'\"'s\"][]' FILE"),
+        (b'{"type": "invoke", "time": 5}\n{"type": "ok", "time": "2026-01-01T00:00:01Z"}', "h.log:2: its time is a number and others"),
         ("{}".encode("utf-16"), "h.log:1: not UTF-8 text but UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 "),
         (b'{"type": "ok"}\n\xff', "h.log:2: not UTF-8 text: byte 16 is no part of a character"),
         (b'{"n": 1, "history": [{"type": "ok"}]}', "h.log:1: the events are inside an object, under \"history\"; give them alone"),

@@ -29,6 +29,7 @@ from harness.cli import lists, names, options, services
 from harness.cli.app import app
 from harness.cli.experiments import ProveOptions
 from harness.cli.lists import ListOptions
+from harness.cli.run import RunOptions
 from harness.experiments.compare import Compare
 from harness.run import settings
 from harness.run.resolve import read_workload
@@ -355,6 +356,37 @@ def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"] and project["project"]["dynamic"] == ["version"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "harness.__version__"}
+
+
+def test_a_catalog_property_is_the_runs_and_the_line_that_repeats_it_has_it() -> None:
+    typed = ["cache-enabled=false", "s3.endpoint = http://a=b"]
+    run = RunOptions(workload="quick", catalog_property=typed)
+    run.checked()
+    spec, _ = run._ordered
+    assert spec.catalog_properties == {"cache-enabled": "false", "s3.endpoint": "http://a=b"}
+    assert "--catalog-property cache-enabled=false --catalog-property 's3.endpoint = http://a=b'" in run.again()
+    file = read_workload(workload.LIBRARY / "quick.yaml")
+    own = file.workload.model_copy(update={"catalog_properties": {"cache-enabled": "true", "a": "b"}})
+    changed = Changes(catalog_property=["cache-enabled=false"]).on(own)
+    assert changed.catalog_properties == {"cache-enabled": "false", "a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["cache-enabled"], "--catalog-property cache-enabled: give KEY=VALUE, such as cache-enabled=false"),
+        (["=1"], "--catalog-property =1: give KEY=VALUE"),
+        (["a=1", "a=2"], "--catalog-property a: is given twice"),
+        (
+            ["s3.secret-access-key=x"],
+            "a command line is no place for a secret; write it into a catalog file as ${NAME}",
+        ),
+        (["duckdb.attach_x=1"], "catalog_properties: unknown property of DuckDB 'duckdb.attach_x'"),
+    ],
+)
+def test_a_catalog_property_that_cannot_be_one_is_refused(typed: list[str], says: str) -> None:
+    done = icequake("run", "quick", *(w for t in typed for w in ("--catalog-property", t)), "--dry-run")
+    assert done.returncode == 254 and says in " ".join(done.stderr.split()), done.stderr
 
 
 @pytest.mark.parametrize("what", [w for w in lists.WHAT if w != "runs"])
