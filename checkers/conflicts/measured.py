@@ -143,7 +143,8 @@ def _line(record: Mapping[str, Any]) -> MeasuredResult | NotMeasured:
     return MeasuredResult.from_json(record)
 
 
-CELLS = JournalFormat("a matrix", "a cell", _line, lambda x: x.to_json(), MatrixError)
+_OPTIONS = {"catalog": "--catalog", "session": "--session", "cluster": "--cluster", "versions.iceberg": "--iceberg"}
+CELLS = JournalFormat("a matrix", "a cell", _line, lambda x: x.to_json(), MatrixError, options=_OPTIONS)
 """``cells.jsonl``."""
 
 

@@ -14,6 +14,7 @@ With fewer than three runs each, the rule would mean nothing and is not applied.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -198,12 +199,21 @@ class Comparison:
     def label(self, c: Contender) -> str:
         """A contender's label: of its catalog, release, engines and varied parameters those in which contenders differ; else the catalog."""
         words: tuple[tuple[str, set[Any]], ...] = (
-            (c.catalog, {x.catalog for x in self.contenders}),
+            (self._called(c), {x.catalog for x in self.contenders}),
             (c.iceberg, {*self.releases}),
             (engines_label(c.engines), {x.engines for x in self.contenders}),
             *((f"{k}={v}", {dict(x.varied).get(k) for x in self.contenders}) for k, v in c.varied),
         )
-        return " ".join(text for text, all_of_them in words if len(all_of_them) > 1) or c.catalog
+        return " ".join(text for text, all_of_them in words if len(all_of_them) > 1) or self._called(c)
+
+    def _called(self, c: Contender) -> str:
+        """A catalog's name; of a user's own the name of its file, unless two files have it."""
+        name = os.path.basename(c.catalog)
+        return (
+            c.catalog
+            if any(os.path.basename(x.catalog) == name != x.catalog != c.catalog for x in self.contenders)
+            else name
+        )
 
     def of(self, c: Contender) -> list[ContenderRun]:
         """A contender's runs by seed."""

@@ -21,10 +21,11 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -57,6 +58,7 @@ class JournalFormat(Generic[T]):
         error: raised with one line: what is wrong, and the remedy.
         version: of the format, as it stands in the header.
         bare: whether there is no header, because the journal lies beside another one that has it.
+        options: key of the header → the option that decides it: ``--repeat``. Who typed another value is told which goes on here.
         upgrade: the values of a header, or of a line → what this release would have written.
     """
 
@@ -67,6 +69,7 @@ class JournalFormat(Generic[T]):
     error: type[Exception]
     version: int = 1
     bare: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
     upgrade: Callable[[Values], Values] = lambda values: values
 
 
@@ -209,10 +212,18 @@ class Journal(Generic[T]):
     def _check(self) -> None:
         shared = json.loads(json.dumps(self._shared))  # as it stands in a file: a tuple is a list there
         differs = [d for k, v in shared.items() for d in _differences(k, self.header.get(k), v)]
-        if differs:
-            raise self._form.error(
-                f"{self.path}: this folder has {self._form.subject} with another {', '.join(differs)}; give another one with --into"
+        if not differs:
+            return
+        options, there = self._form.options, {key: found for key, found, _ in differs}
+        what = ", ".join(_told(options.get(key, key), found, here) for key, found, here in differs)
+        remedy = "give another one with --into"
+        if there.keys() <= options.keys():
+            each = (
+                f"leave {options[key]} out" if found is None else f"give {options[key]} {shlex.quote(str(found))}"
+                for key, found in there.items()
             )
+            remedy = f"to go on with it {' and '.join(each)}, or give another folder with --into"
+        raise self._form.error(f"{self.path}: this folder has {self._form.subject} with another {what}; {remedy}")
 
     def append(self, *lines: T) -> None:
         """Add lines and have them on disk; any thread may. If that fails, the file is as before.
@@ -229,16 +240,21 @@ def _line(values: Values) -> str:
     return json.dumps(values, separators=(",", ":")) + "\n"
 
 
-def _differences(key: str, found: object, wanted: object) -> Iterator[str]:
-    """``seed (3 there, 4 here)``; of objects the keys that differ."""
+def _differences(key: str, found: object, wanted: object) -> Iterator[tuple[str, object, object]]:
+    """Each key that differs, with the value in the file and that here; of objects ``key.inner``."""
     if found == wanted:
         return
     if isinstance(found, dict) and isinstance(wanted, Mapping):
         for k in dict.fromkeys([*wanted, *found]):
             yield from _differences(f"{key}.{k}", found.get(k), wanted.get(k))
         return
+    yield key, found, wanted
+
+
+def _told(key: str, found: object, wanted: object) -> str:
+    """``seed (3 there, 4 here)``."""
     in_file, here = (("none" if x is None else json.dumps(x, ensure_ascii=False, default=str)) for x in (found, wanted))
-    yield f"{key} ({in_file} there, {here} here)" if max(len(in_file), len(here)) <= LONGEST_HEADER_VALUE else key
+    return f"{key} ({in_file} there, {here} here)" if max(len(in_file), len(here)) <= LONGEST_HEADER_VALUE else key
 
 
 @contextlib.contextmanager

@@ -202,7 +202,7 @@ def _encoded(line: NightRun) -> dict[str, Any]:
     return {**asdict(line), "cell": line.cell.to_json()}
 
 
-LINES = JournalFormat("a soak", "a run", journal.as_type(NightRun), _encoded, NightError)
+LINES = JournalFormat("a soak", "a run", journal.as_type(NightRun), _encoded, NightError, options={"seed": "--seed"})
 """``runs.jsonl``."""
 SAMPLED = JournalFormat("a soak", "a sample", journal.as_type(Sample), asdict, NightError, bare=True)
 """``samples.jsonl``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
@@ -43,7 +44,12 @@ class CertifyError(ValueError):
 
 CERTIFICATE = "a certificate"
 FORM: JournalFormat[RequirementResult] = JournalFormat(
-    CERTIFICATE, "an answer", decode=journal.as_type(RequirementResult), encode=asdict, error=CertifyError
+    CERTIFICATE,
+    "an answer",
+    decode=journal.as_type(RequirementResult),
+    encode=asdict,
+    error=CertifyError,
+    options={"repeat": "--repeat"},
 )
 
 
@@ -141,7 +147,11 @@ class Certify:
 
     def _check_same(self, header: Mapping[str, Any]) -> None:
         """Raises CertifyError: the folder's answers are of other catalogs, or of another version or address of one."""
-        if (theirs := header.get("catalogs") or {}) != dict(self.catalogs):
+        # A release before wrote a file as it was typed.
+        theirs = {
+            n: os.path.abspath(c) if user_file.is_file(c) else c for n, c in (header.get("catalogs") or {}).items()
+        }
+        if theirs != {n: os.path.abspath(c) if user_file.is_file(c) else c for n, c in self.catalogs.items()}:
             there, here = (",".join(x.values()) for x in (theirs, self.catalogs))
             raise CertifyError(
                 f"{self.into} holds a certificate of {there}, not of {here}; give another folder with --into"

@@ -28,6 +28,7 @@ from harness.cli.options import (
     QuietOption,
     StoreOption,
     Value,
+    catalogs_of,
     listed,
     write_output,
 )
@@ -110,7 +111,7 @@ class CertifyOptions(Options):
         """How each catalog is called → its name, or the path of its file. Raises FileError."""
         from compose.catalogs import user_file
 
-        names = listed("--catalog", self.catalog)
+        names = catalogs_of(self.catalog)
         return {user_file.load(Path(n)).name if user_file.is_file(n) else n: n for n in names}
 
     @property

@@ -30,6 +30,7 @@ from harness.cli.options import (
     StoreOption,
     Value,
     WritersOption,
+    catalogs_of,
     listed,
     release_of,
     say_own_jar,
@@ -155,7 +156,7 @@ class CompareOptions(Options):
 
     @cached_property
     def _catalogs(self) -> list[str]:
-        return listed("--catalog", self.catalog) or [self._spec.catalog]
+        return catalogs_of(self.catalog) or [self._spec.catalog]
 
     @cached_property
     def _releases(self) -> dict[str, tuple[str, Any]]:

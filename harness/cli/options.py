@@ -144,6 +144,15 @@ def deltalake_releases() -> Iterable[str]:
     return RELEASES
 
 
+def catalogs_of(text: str | None) -> list[str]:
+    """The catalogs of ``--catalog a,b``, those of the user's own files by their absolute paths: ``my.yaml``, ``./my.yaml`` and the line that
+    continues from any folder mean one catalog. Raises BadArgument."""
+    from compose.catalogs import user_file
+
+    found = [os.path.abspath(n) if user_file.is_file(n) else n for n in listed("--catalog", text)]
+    return listed("--catalog", ",".join(found)) if found else []
+
+
 def catalog_name(name: str) -> str:
     """The catalog of this name, or of the user's own file. Raises ValueError, FileError."""
     from compose.catalogs import user_file

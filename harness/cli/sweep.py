@@ -33,6 +33,7 @@ from harness.cli.options import (
     StoreOption,
     Value,
     WritersOption,
+    catalogs_of,
     listed,
     release_of,
     say_own_jar,
@@ -181,7 +182,7 @@ class SweepOptions(Options):
 
     @cached_property
     def _catalogs(self) -> list[str]:
-        return listed("--catalog", self.catalog) or [*(self._read[1].catalogs or (self._spec.catalog,))]
+        return catalogs_of(self.catalog) or [*(self._read[1].catalogs or (self._spec.catalog,))]
 
     @cached_property
     def _release(self) -> Any:

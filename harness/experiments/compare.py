@@ -92,7 +92,13 @@ def _without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 FORM = JournalFormat(
-    "a comparison", "a run", ContenderRun.from_json, ContenderRun.to_json, CompareError, upgrade=_without_secrets
+    "a comparison",
+    "a run",
+    ContenderRun.from_json,
+    ContenderRun.to_json,
+    CompareError,
+    options={"parallel": "--parallel"},
+    upgrade=_without_secrets,
 )
 """``runs.jsonl``."""
 

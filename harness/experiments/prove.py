@@ -77,7 +77,9 @@ class Proven:
     proof: Proof
 
 
-FORM = JournalFormat("proofs", "a proof", journal.as_type(Proven), asdict, ProveError)
+FORM = JournalFormat(
+    "proofs", "a proof", journal.as_type(Proven), asdict, ProveError, options={"versions.iceberg": "--iceberg"}
+)
 """``proofs.jsonl``."""
 
 

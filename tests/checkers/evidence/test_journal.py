@@ -180,6 +180,24 @@ def test_other_work_in_the_same_folder_is_refused_with_what_differs(
     assert journal.read(path, FORM)[1] == [ONE]
 
 
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        (
+            {**HEADER, "seed": 4},
+            r"another --seed \(3 there, 4 here\); to go on with it give --seed 3, or give another folder with --into",
+        ),
+        ({**HEADER, "seed": 4, "of": "x"}, r"another --seed \(3 there, 4 here\), of .*; give another one with --into"),
+    ],
+)
+def test_the_option_that_differs_is_named_with_the_value_that_goes_on(
+    path: Path, header: dict[str, Any], says: str
+) -> None:
+    begun(path, ONE)
+    with pytest.raises(WorkError, match=says), Journal(path, replace(FORM, options={"seed": "--seed"}), header):
+        raise AssertionError("it was opened")
+
+
 def test_of_two_objects_the_keys_that_differ_are_named(path: Path) -> None:
     with Journal(path, FORM, {"spec": {"a": 1, "b": {"c": 2}}, "of": None}) as j:
         assert "of" not in j.header

@@ -325,6 +325,22 @@ def test_the_folder_of_an_address_with_a_password_does_not_have_the_password(tmp
         assert not found.is_file() or "not-for-you" not in found.read_text(), found
 
 
+def test_a_certificate_is_continued_however_its_catalogs_file_is_typed(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "cert"
+    monkeypatch.chdir(own.parent)
+    for name in (own.name, f"./{own.name}", own):
+        code, out = typed("--catalog", name, "--only", "null-ref", "--into", into, "--quiet")
+        assert code == 0, out
+    code, out = typed("--catalog", own, "--only", "null-ref", "--into", into, "--quiet", "--repeat", "3")
+    assert (
+        code == 254
+        and "another --repeat (none there, 3 here); to go on with it leave --repeat out, or give another folder"
+        in " ".join(out.split())
+    )
+
+
 def test_a_folder_of_another_catalog_is_refused_by_the_names_of_both(own: Path, tmp_path: Path) -> None:
     into, other = tmp_path / "cert", tmp_path / "my32.yaml"
     other.write_text("name: mine\n" + own.read_text())

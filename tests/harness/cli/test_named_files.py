@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from checkers.costs.comparison import Comparison, Contender
 from harness.cli.app import COMMANDS
+from harness.cli.options import BadArgument, catalogs_of
 from tests.support.runs import inside
 
 MINE = "workload: mine\n"
@@ -102,3 +104,18 @@ def test_every_command_that_writes_a_named_file_can_be_forced() -> None:
         for param, value, _ in made._fields():
             assert value.written is None or "force" in made._hints(), made
             assert param.name not in ("into", "output") or value.folder or value.written is not None, made
+
+
+def test_a_catalogs_file_is_one_catalog_however_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a comparison would else have its runs twice."""
+    monkeypatch.chdir(tmp_path)
+    for typed in ("my.yaml", "./my.yaml", str(tmp_path / "my.yaml")):
+        assert catalogs_of(f"rest,{typed}") == ["rest", str(tmp_path / "my.yaml")]
+    with pytest.raises(BadArgument, match="is given twice"):
+        catalogs_of("my.yaml,./my.yaml")
+
+
+def test_a_contender_of_a_file_is_called_as_the_file_unless_two_files_have_the_name() -> None:
+    rest, one, other = (Contender(name, "1.12.0") for name in ("rest", "/a/my.yaml", "/b/my.yaml"))
+    assert [Comparison({}, (rest, one), (1,), ()).label(c) for c in (rest, one)] == ["rest", "my.yaml"]
+    assert [Comparison({}, (one, other), (1,), ()).label(c) for c in (one, other)] == ["/a/my.yaml", "/b/my.yaml"]

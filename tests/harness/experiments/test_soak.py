@@ -565,7 +565,7 @@ def test_a_night_is_not_continued_as_another_one(good: Path, tmp_path: Path) -> 
     went(into, Recorded(good), 1)
     assert seed_of(into) == 1 and seed_of(tmp_path / "none") is None
     for change, said in (
-        ({"seed": 2}, "another seed"),
+        ({"seed": 2}, "another --seed"),
         ({"text": SMALL.replace("[rest, jdbc]", "[jdbc]")}, "another cells"),
         ({"text": SMALL.replace("length: 1s", "length: 2s")}, "another length"),
     ):
