@@ -358,7 +358,10 @@ class MatrixOptions(Options):
         ),
         ENGINES,
     ] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many cells.")] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this many cells: a pair of operations on one kind of table each."),
+    ] = None
     into: Annotated[
         Path | None,
         typer.Option(

@@ -36,7 +36,7 @@ class ExplainOptions(Options):
     name: Annotated[
         str,
         typer.Argument(
-            help="An anomaly, a scenario, a fault, an operation kind, a level, a checker, a catalog or an engine."
+            help="An anomaly, a scenario, a fault, an operation kind, a level, a checker, a catalog, an engine, or the number of an issue."
         ),
     ] = ""
 
