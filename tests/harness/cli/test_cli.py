@@ -520,6 +520,7 @@ def test_lists(what: str, tmp_path: Path) -> None:
             ],
         ),
         ("pyiceberg", ["version here      PyIceberg ", "iceberg-python#3270"]),
+        ("delta-rs", ["run quick --format delta --writers spark=1,delta-rs=1\n", "docs/engines/delta-rs.md"]),
         (
             "nessie",
             ["nessie-column-insert: ", "any REST catalog", "run quick --catalog nessie", "docs/catalogs/nessie.md"],
