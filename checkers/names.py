@@ -876,6 +876,12 @@ _MEANINGS: Mapping[str, Meaning] = {
     "table-id-changed": Meaning(
         "The id of the table changed: another table's log is in its place.", METADATA, MAKER, _LOG
     ),
+    "column-mapping": Meaning(
+        "A column got the id or the physical name of another one, or of one that was dropped: old files show their values in it.",
+        METADATA,
+        ENGINE,
+        _LOG,
+    ),
     "commit-time-absent": Meaning("A version lacks the time that the table promises for each.", METADATA, ENGINE, _LOG),
     "commit-time-order": Meaning(
         "A version says an earlier time than the one before it: time travel by time finds the wrong version.",

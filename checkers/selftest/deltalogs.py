@@ -14,6 +14,7 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import RowChange
 from checkers.formats.delta.records import (
+    MAPPING,
     Action,
     DeltaLog,
     DeltaMetadata,
@@ -24,6 +25,8 @@ from checkers.selftest.deltasites import Actions, DeltaSite, Versions, creations
 from checkers.selftest.plant import Plant, table
 from checkers.selftest.world import GONE, Planted
 
+_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+LARGEST_COLUMN = "delta.columnMapping.maxColumnId"
 DELTA_PROTOCOL = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
 
 
@@ -179,6 +182,51 @@ def other_table(s: DeltaSite) -> Planted | None:
         if metadata
         else None
     )
+
+
+def _mapped(m: DeltaMetadata) -> DeltaMetadata:
+    """A version with column mapping: the ids of the columns are their places, from 1."""
+    on = {**m.configuration, MAPPING: "name", LARGEST_COLUMN: "100"}
+
+    def with_ids(a: Action) -> Action:
+        if "metaData" not in a:
+            return a
+        schema = json.loads(a["metaData"]["schemaString"])
+        for n, f in enumerate(schema["fields"], 1):
+            f["metadata"] = {_ID: n, _PHYSICAL: f"col-{f['name']}"}
+        return {"metaData": {**a["metaData"], "schemaString": json.dumps(schema), "configuration": on}}
+
+    return replace(m, actions=tuple(map(with_ids, m.actions)), configuration=on)
+
+
+def at_columns(change: Callable[[list[Any]], None], largest: int = 101) -> Callable[[DeltaSite], Planted | None]:
+    """Gives a table with column mapping a version whose schema has a new column, the last of its fields, and changes these."""
+
+    def plant(s: DeltaSite) -> Planted | None:
+        versions = [*map(_mapped, s.log.metadata)]
+        before = [f for m in versions[: s.n] for f in m.of("metaData")]
+        if not before:
+            return None
+        schema = json.loads(before[-1]["schemaString"])
+        schema["fields"].append({"name": "new", "type": "long", "metadata": {_ID: 101, _PHYSICAL: "col-new"}})
+        change(schema["fields"])
+        on = {**versions[s.n].configuration, LARGEST_COLUMN: str(largest)}
+        action = {"metaData": {**before[-1], "schemaString": json.dumps(schema), "configuration": on}}
+        rest = tuple(a for a in versions[s.n].actions if "metaData" not in a)
+        versions[s.n] = replace(versions[s.n], actions=(*rest, action), configuration=on)
+        return s.versions(versions)
+
+    return plant
+
+
+def _column(n: int, **metadata: Any) -> Callable[[list[Any]], None]:
+    """The n-th column gets this in its metadata; a value None takes it away."""
+
+    def change(fields: list[Any]) -> None:
+        named = {{"id": _ID, "physical": _PHYSICAL}[k]: v for k, v in metadata.items()}
+        fields[n]["metadata"] = {k: v for k, v in {**fields[n]["metadata"], **named}.items() if v is not None}
+
+    return change
 
 
 # --- times and row ids ----------------------------------------------------------------------------------------------------
@@ -402,6 +450,22 @@ PLANTS: tuple[Plant[Any], ...] = table(
         ),
         "change-feed-without-feature: The change feed is on, and the protocol does not name it.": Plant(
             feature_not_named("delta.enableChangeDataFeed"), "feature-absent"
+        ),
+        "column-without-id: A new column has no id.": Plant(at_columns(_column(-1, id=None)), "column-mapping"),
+        "column-id-shared: A new column has the id of another one.": Plant(
+            at_columns(_column(-1, id=1, physical="col-other")), "column-mapping"
+        ),
+        "physical-name-shared: A new column has the physical name of another one: it shows that one's values.": Plant(
+            at_columns(_column(-1, physical="col-id")), "column-mapping"
+        ),
+        "column-id-given-again: A new column has an id that was given before: it shows a dropped column's values.": Plant(
+            at_columns(_column(-1, id=50)), "column-mapping"
+        ),
+        "physical-name-changed: A rename changes the physical name: old files have no values any more.": Plant(
+            at_columns(_column(1, physical="col-renamed")), "column-mapping"
+        ),
+        "largest-column-id-kept: A new column has an id above the largest one that the table says.": Plant(
+            at_columns(lambda fields: None, largest=100), "column-mapping"
         ),
         "table-made-again": Plant(other_table, "table-id-changed"),
         "no-commit-time: A version says no in-commit timestamp.": Plant(

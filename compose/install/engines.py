@@ -77,10 +77,12 @@ def _pinned(lock: Path, package: str) -> Mapping[str, str]:
 
 
 def _duckdb_versions(place: Path) -> Mapping[str, str]:
-    """DuckDB's release, and the commit that its Iceberg extension was built of."""
-    extension = "duckdb_extension_iceberg/extensions/*/iceberg.duckdb_extension"
-    built = [v for p in releases.environment_path(place, DUCKDB).glob(f"{_SITE}/{extension}") if (v := _built_of(p))]
-    return {**_pinned(DUCKDB, "duckdb"), **({"duckdb-iceberg": built[0]} if built else {})}
+    """DuckDB's release, and the commits that its extensions for table formats were built of."""
+    site, found = releases.environment_path(place, DUCKDB), dict(_pinned(DUCKDB, "duckdb"))
+    for name in ("iceberg", "delta"):
+        built = map(_built_of, site.glob(f"{_SITE}/duckdb_extension_{name}/extensions/*/{name}.duckdb_extension"))
+        found |= {f"duckdb-{name}": commit for commit in built if commit}
+    return found
 
 
 def _built_of(extension: Path) -> str:
@@ -117,8 +119,8 @@ EXTRAS: Mapping[str, Extra] = {
     "committer": Extra("Iceberg's Java client as a writer", 0, _committer, committers.in_place),
     **{needed(release): _delta_rs(release) for release in DELTA_RS},
     "duckdb": Extra(
-        "DuckDB with its Iceberg extension",
-        51,
+        "DuckDB with its extensions for Iceberg and Delta",
+        77,
         partial(_packages, DUCKDB),
         partial(_packages_in_place, DUCKDB),
         _duckdb_versions,

@@ -13,6 +13,7 @@ from harness.cli.publish import publish
 from harness.experiments.prove import prove
 from harness.run.bench import Bench
 from tests.support.runs import Silent, execute
+from workloads.engines.duckdb import ON_DELTA
 from workloads.file import scenario
 from workloads.file.workload import Workload
 
@@ -55,6 +56,27 @@ def test_both_formats_are_written_and_judged_in_one_run(
     assert all(c.op is not None and c.readable for log in e.logs.values() for c in log.commits)
 
 
+def test_duckdb_appends_to_a_delta_table_beside_spark(tmp_path: Path, installation: Installation, bench: Bench) -> None:
+    given = {**BOTH, "tables": BOTH["tables"][:1], "writers": {"spark": 1, "duckdb": 2}, "length": {"ops": 60}}  # type: ignore[index]
+    given["operations"] = {
+        "insert": 4,
+        "insert-select": 2,
+        "update-append": 1,
+        "delete": 1,
+        "read": 2,
+        "read-snapshot": 1,
+    }
+    folder = execute(Workload.model_validate(given), tmp_path, installation, bench.endpoints, seed=3)
+    e = load_evidence(folder.path)
+    results = check(e)
+    assert results.valid is True, [(v.checker, v.anomalies, v.notes) for v in results.verdicts if v.valid is not True]
+    by_duckdb = [o for o in e.history.operations() if o.engine == "duckdb"]
+    assert {"insert", "insert-select", "read", "read-snapshot"} <= {o.f for o in by_duckdb if o.type == "ok"}
+    assert {o.f for o in by_duckdb} <= {*ON_DELTA}
+    unnamed = [c for c in e.logs["lake"].commits if c.op is None]
+    assert len(unnamed) == sum(o.type == "ok" and o.f.startswith("insert") for o in by_duckdb)
+
+
 OF_DELTA = {
     **BOTH,
     "workload": "kinds-of-delta",
@@ -65,9 +87,14 @@ OF_DELTA = {
             "mode": "merge-on-read",
             "properties": {"delta.enableChangeDataFeed": "true"},
         },
-        {"name": "restored", "format": "delta", "mode": "merge-on-read"},
+        {
+            "name": "restored",
+            "format": "delta",
+            "mode": "merge-on-read",
+            "properties": {"delta.columnMapping.mode": "name"},
+        },
     ],
-    "length": {"ops": 80},
+    "length": {"ops": 120},
     "operations": {
         "update-append": 2,
         "delete": 2,
@@ -75,10 +102,12 @@ OF_DELTA = {
         "replace-where": 2,
         "stream-append": 3,
         "reorg-purge": 1,
-        "delta-add-column": 1,
+        "delta-add-column": {"weight": 3, "columns": 3},
+        "delta-rename-column": {"weight": 2, "columns": 3, "tables": ["restored"]},
+        "delta-drop-column": {"weight": 1, "columns": 3, "tables": ["restored"]},
         "delta-set-property": 1,
         "read-changes": {"weight": 3, "tables": ["fed"]},
-        "restore": {"weight": 2, "tables": ["restored"]},
+        "restore": {"weight": 3, "tables": ["restored"]},
     },
 }
 
@@ -92,6 +121,7 @@ def test_the_kinds_that_only_delta_has_do_what_they_mean(
     assert results.valid is True, [(v.checker, v.anomalies, v.notes) for v in results.verdicts if v.valid is not True]
     operations = e.history.operations()
     assert {*OF_DELTA["operations"]} == {o.f for o in operations if o.type == "ok"} - {"insert"}  # type: ignore[call-overload]
+    assert {o.value["by"] for o in operations if o.f == "restore" and o.type == "ok"} == {"version", "time"}
     again = {o.op for o in operations if o.f == "stream-append" and o.type == "ok" and o.value["again"]}
     commits = [c.op for log in e.logs.values() for c in log.commits]
     assert again and all(commits.count(op) == 1 for op in again), "a batch that is sent twice is there once"

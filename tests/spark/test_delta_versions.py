@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkers.formats.delta.records import delta_log
-from compose.install import delta, ensure, releases
+from compose.install import delta, engines, ensure, releases
 from compose.install.cache import home
 from compose.install.installation import Installation
 from compose.objectstore import ObjectStore
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.spark
 
 LEAST_VERSIONS = 10
 """Of each run."""
-DUCKDB = ROOT / "tests/harness/tablefiles/delta/duckdb-delta.lock"
 Versions = dict[int, Counter[tuple[object, ...]]]
 
 
@@ -50,7 +49,7 @@ def test_each_version_has_the_rows_that_spark_and_duckdb_read_of_it(
 ) -> None:
     delta.ensure(installation)
     libraries = [*ensure.paths(installation, "spark"), *delta.paths(installation)]
-    jars, duckdb = ":".join(map(str, libraries)), releases.environment(home(), DUCKDB)
+    jars, duckdb = ":".join(map(str, libraries)), releases.environment(home(), engines.DUCKDB)
     for reader, python in (("spark", installation.python), ("duckdb", duckdb)):
         command = [python, "-m", "tests.support.delta_versions", reader, tmp_path, "0", str(runs)]
         done = subprocess.run(

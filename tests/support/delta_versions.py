@@ -67,7 +67,10 @@ def _made(spark: Any, place: str, mix: dict[str, float], seed: int) -> None:
         mode=rng.choice(["copy-on-write", "merge-on-read"]),
         partitioned=rng.random() < 0.7,
         partitions=2,
-        properties={"delta.enableChangeDataFeed": rng.choice(["true", "false"])},
+        properties={
+            "delta.enableChangeDataFeed": rng.choice(["true", "false"]),
+            "delta.columnMapping.mode": ("name", "none", "id")[seed % 3],
+        },
     )
     spark.sql(f"CREATE TABLE delta.`{place}` ({SQL_COLUMNS}) {definition(table)}")
 

@@ -108,6 +108,8 @@ OF_DELTA: Mapping[str, float] = {
     "reorg-purge": 1,
     "vacuum": 1,
     "delta-add-column": 1,
+    "delta-rename-column": 1,
+    "delta-drop-column": 1,
     "delta-set-property": 1,
     "read-changes": 3,
 }

@@ -18,6 +18,7 @@ MOR = TableSpec(name="t", mode="merge-on-read")
 COW = TableSpec(name="t", mode="copy-on-write")
 
 COMMIT = "TransactionContext Error: Failed to commit: Failed to commit Iceberg transaction: "
+DELTA_COMMIT = "TransactionContext Error: Failed to commit: DeltaKernel GenericError (5): Generic delta kernel error: "
 JOINT = "Request to 'http://h:1/v1/transactions/commit' returned a non-200 status code "
 SINGLE = "Request to 'http://h:1/v1/namespaces/n/tables/t' returned a non-200 status code "
 RESENT = "Request returned HTTP {} for HTTP POST to 'http://h:1/v1/transactions/commit'"
@@ -39,6 +40,8 @@ TRANSACTION = "_duckdb.TransactionException"
         (TRANSACTION, f"{COMMIT}{RESENT.format(504)}", "info", None),
         (TRANSACTION, f"{COMMIT}{DROPPED}", "info", None),
         (TRANSACTION, "Table n.t is already outdated. Please restart your transaction", "fail", "TransactionException"),
+        (TRANSACTION, f"{DELTA_COMMIT}commit conflict at version 2", "fail", "TransactionException"),
+        (TRANSACTION, f"{DELTA_COMMIT}Error interacting with object store: timed out", "info", None),
         ("_duckdb.ParserException", "Parser Error: syntax error at or near", "fail", None),
         ("_duckdb.CatalogException", "Catalog Error: Table with name nope does not exist!", "fail", None),
         ("_duckdb.NotImplementedException", "Not implemented Error: DuckDB-Iceberg only supports", "fail", None),
@@ -75,6 +78,21 @@ def test_on_a_copy_on_write_table_it_deletes_nothing_but_updates(version: int, p
     assert unable == {"delete", "delete-where", "delete-partition", "merge-delete"}
     allowed = table.model_copy(update={"properties": {"write.delete.mode": "merge-on-read"}})
     assert all(ENGINE.can(f, allowed) for f in duckdb.CAN)
+
+
+def test_on_a_delta_table_it_appends_and_reads() -> None:
+    table = TableSpec(name="t", format="delta")
+    assert {f for f in KINDS if ENGINE.can(f, table)} == {
+        "insert",
+        "insert-select",
+        "read",
+        "read-key",
+        "read-snapshot",
+    }
+    assert ENGINE.promise("insert", table).level == ENGINE.promise("read", table).level == "serializable"
+    copied = ENGINE.promise("insert-select", table)
+    assert (copied.level, copied.blind_append) == ("snapshot", True)
+    assert not ENGINE.promise("insert-select", MOR).blind_append
 
 
 def test_it_promises_serializability_of_each_kind_and_says_where_that_is_written() -> None:

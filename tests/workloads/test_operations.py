@@ -64,6 +64,8 @@ START = State([row(0), row(1, cnt=1), row(1, cnt=1), row(2, "x", 3, "s,x")])
         ("restore", {"back": 1, "rows": []}, [*START], []),
         ("reorg-purge", {}, [], []),
         ("delta-add-column", {"column": "extra_1"}, [], []),
+        ("delta-rename-column", {"column": "extra_1", "to": "extra_2"}, [], []),
+        ("delta-drop-column", {"column": "extra_1"}, [], []),
         ("read-changes", {"back": 1, "since": 1}, [], []),
         ("merge-upsert", {"ids": [0, 3]}, [row(0)], [row(0, "o", 1, "s,o"), row(3, "o", 0, "o")]),
         ("merge-insert", {"ids": [0, 3]}, [], [row(3, "o", 0, "o")]),
@@ -115,6 +117,8 @@ def test_statements_name_the_table_and_carry_no_free_text(kind: str, seed: int) 
             "first": 1,
             "second": 2,
             "older_than": "2026-01-01 00:00:00.000",
+            "since": 1,
+            "time": "2026-01-01 00:00:00.000",
         }
         sql = s.sql.format_map(names)
         assert ("n.t" in sql or f"c.n.{KINDS[kind].second(value)}" in sql) and "{" not in sql
@@ -332,6 +336,8 @@ def test_a_kind_says_what_it_may_change_in_the_metadata() -> None:
         "upgrade": {"format-version"},
         "replace-table": PARTS,
         "delta-add-column": {"schema"},
+        "delta-rename-column": {"schema"},
+        "delta-drop-column": {"schema"},
         "delta-set-property": {"property"},
     }
 

@@ -1,10 +1,14 @@
-"""DuckDB: an embedded engine, whose Iceberg extension reaches every catalog by its REST interface.
+"""DuckDB: an embedded engine, whose Iceberg extension reaches every catalog by its REST interface; its Delta extension appends to Delta tables.
 
 What is said here of its code is true of release 1.5.5, whose Iceberg extension is commit 45163a28 of duckdb/duckdb-iceberg;
-docs/engines/duckdb.md says more. It validates nothing: a commit requires that main of each changed table is still at the snapshot with which
-the transaction began. After errors of the connection, 408, 418, 429, 500, 503 and 504 it sends a request again, a POST too: if the catalog had
-applied the first one, it is answered 409, and the transaction fails. Then it deletes the files of the transaction. It reads by its clock: main
-as of the beginning of the transaction.
+docs/engines/duckdb.md says more. On an Iceberg table it validates nothing: a commit requires that main of each changed table is still at the
+snapshot with which the transaction began. After errors of the connection, 408, 418, 429, 500, 503 and 504 it sends a request again, a POST
+too: if the catalog had applied the first one, it is answered 409, and the transaction fails. Then it deletes the files of the transaction.
+It reads by its clock: main as of the beginning of the transaction.
+
+A Delta table needs no catalog: each is attached by its place. An INSERT is a PUT of the next version's file with ``If-None-Match: *``. If the
+store refuses it, the statement fails: nothing is compared, and nothing is tried again. It does not look whether the version that is there is
+its own.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from urllib.request import urlopen
 from workloads.engines.engine import Access, CommitRules, ErrorChain, Guest, Promise
 from workloads.operations.kind import ROWS, Arguments
 from workloads.operations.kinds import KINDS
-from workloads.tables import TableSpec
+from workloads.tables import DELTA, ICEBERG, TableSpec
 
 CATALOG = "c"
 ATTACH, SET = "duckdb.attach.", "duckdb.set."
@@ -62,6 +66,11 @@ CAN = (
     *("delete", "delete-where", "delete-partition", "merge-upsert", "merge-insert", "merge-update", "merge-delete"),
     *("read", "read-key", "read-snapshot", "read-both", "add-column", "widen-column", "set-property", "upgrade"),
 )
+ON_DELTA = ("insert", "insert-select", "read", "read-key", "read-snapshot")
+"""What it can do on a Delta table: UPDATE, DELETE and ALTER are refused ("Can only update base table")."""
+DELTA_CODE = (
+    "https://github.com/delta-io/delta-kernel-rs/blob/0010228d/ffi/src/transaction/mod.rs (transaction, commit)"
+)
 APPENDS = ("insert", "insert-select", "merge-insert")
 TRANSLATIONS = (
     (re.compile(r"\b(\d+)L\b"), r"\1"),
@@ -74,7 +83,9 @@ TRANSLATIONS = (
 COMMITTING, MOVED = "Failed to commit", "status code (Conflict_"
 """In every error of a COMMIT (``TransactionContext::Commit``); in those of a refused requirement ``assert-ref-snapshot-id``."""
 REFUSED, JOINT = re.compile(r"status code \(\w+_4\d\d\)"), "/transactions/commit' "
-CONFLICT = re.compile(r"status code \(Conflict_409\)|is already outdated\. Please restart")
+DELTA_CONFLICT = re.compile(r"commit conflict at version \d+")
+"""In the error of a COMMIT to a Delta table whose next version is there already."""
+CONFLICT = re.compile(rf"status code \(Conflict_409\)|is already outdated\. Please restart|{DELTA_CONFLICT.pattern}")
 ANY_TIME = frozenset({"FatalException", "InternalException", "InterruptException", "OutOfMemoryException"})
 """Classes of errors that can come at any moment, so that they leave a commit open."""
 
@@ -95,7 +106,7 @@ class Connected:
         properties = access.properties
         site = Path(duckdb.__file__).parents[1]
         self._duckdb = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-        for name in ("httpfs", "avro", "iceberg"):
+        for name in ("httpfs", "avro", "iceberg", "delta"):
             found = next(site.glob(f"duckdb_extension_{name}/extensions/*/{name}.duckdb_extension"))
             self._duckdb.execute(f"LOAD {_quoted(str(found))}")
         for key in (k for k in properties if k.startswith(SET)):
@@ -113,8 +124,11 @@ class Connected:
         warehouse = _quoted(properties.get("warehouse", "").rpartition("/")[2])
         login |= {k.removeprefix(ATTACH): v for k, v in properties.items() if k.startswith(ATTACH)}
         self._duckdb.execute(f"ATTACH {warehouse} AS {CATALOG} (TYPE iceberg, {_options(login)})")
+        self._delta = re.sub("^s3a:", "s3:", access.delta)
 
     def execute(self, op: str, f: str, value: Arguments, table: TableSpec, identifier: tuple[str, str]) -> Any:
+        if table.format == DELTA:
+            return self._on_delta(op, f, value, table, f"{self._delta}/{identifier[0]}/{table.name}")
         kind, place = KINDS[f], f"{CATALOG}.{identifier[0]}"
         own, other = f"{place}.{table.name}", f"{place}.{kind.second(value)}"
         statements = kind.statements(value, op, table)
@@ -132,6 +146,17 @@ class Connected:
             return {"snapshot": snapshot, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {snapshot})")}
         done = [(s, self.sql(translated(s.sql).format(table=own))) for s in statements]
         return next((rows for s, rows in done if s.result), None)
+
+    def _on_delta(self, op: str, f: str, value: Arguments, table: TableSpec, place: str) -> Any:
+        own = f"delta_{table.name}"
+        self._duckdb.execute(f"ATTACH IF NOT EXISTS {_quoted(place)} AS {own} (TYPE delta, READ_WRITE)")
+        if f == "read-snapshot":
+            [[last]] = self.sql(f"SELECT max(file) FROM glob({_quoted(f'{place}/_delta_log/*.json')})")
+            version = max(1, int(Path(last).stem) - int(value["back"]))  # version 0 makes the table
+            return {"snapshot": version, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {version})")}
+        [statement] = KINDS[f].statements(value, op, table)
+        rows = self.sql(translated(statement.sql).format(table=own))
+        return rows if statement.result else None
 
     def sql(self, sql: str) -> list[list[Any]]:
         return [list(row) for row in self._duckdb.execute(sql).fetchall()]
@@ -192,15 +217,20 @@ def _quoted(value: str) -> str:
 
 
 class DuckDB(Guest):
-    """DuckDB's Iceberg extension. It has no INSERT OVERWRITE, no procedure, and no way to set a snapshot's properties."""
+    """DuckDB with its extensions for Iceberg and Delta. It has no INSERT OVERWRITE, no procedure, and no way to set a snapshot's properties."""
 
     name = "duckdb"
     title = "DuckDB"
     tracker = "https://github.com/duckdb/duckdb-iceberg/issues"
-    software: ClassVar[Mapping[str, str]] = {"DuckDB": "duckdb", "iceberg extension": "duckdb-iceberg"}
+    software: ClassVar[Mapping[str, str]] = {
+        "DuckDB": "duckdb",
+        "iceberg extension": "duckdb-iceberg",
+        "delta extension": "duckdb-delta",
+    }
     properties = frozenset({SET, *(f"{ATTACH}{option}" for option in ATTACH_OPTIONS)})
     needs = "duckdb"
     several = True
+    formats = frozenset({ICEBERG, DELTA})
     catalogs = frozenset({"rest"})
     promises: ClassVar[Mapping[str, Promise]] = {
         name: Promise("serializable", source=COMMIT_CODE if KINDS[name].commits else READ_CODE) for name in CAN
@@ -214,19 +244,32 @@ class DuckDB(Guest):
     }
 
     def can(self, f: str, table: TableSpec) -> bool:
-        """It writes position deletes, in version 3 deletion vectors. Only a DELETE asks a property first, ``write.delete.mode``."""
+        """To an Iceberg table it writes position deletes, in version 3 deletion vectors. Only a DELETE asks a property first,
+        ``write.delete.mode``."""
+        if table.format == DELTA:
+            return f in ON_DELTA
         mode = table.properties.get("write.delete.mode", table.mode)
         return super().can(f, table) and (mode == "merge-on-read" or not KINDS[f].deletes)
+
+    def promise(self, f: str, table: TableSpec) -> Promise:
+        """Of a Delta table its commit accepts no other base than the newest version when it began to write, but that need not be the version
+        that an INSERT … SELECT read."""
+        if table.format != DELTA:
+            return super().promise(f, table)
+        blind = KINDS[f].blind_append
+        return Promise("snapshot" if blind else "serializable", blind_append=blind, source=DELTA_CODE)
 
     def reads_equality_deletes(self, table: TableSpec) -> bool:
         """Delete files by key and partition end it with an internal error: https://github.com/duckdb/duckdb-iceberg/pull/1217."""
         return not table.partitioned
 
     def outcome(self, f: str, error: ErrorChain) -> Literal["fail", "info"]:
-        """No effect have errors before a COMMIT, and a COMMIT answered with 4xx. But a transfer of several requests may be in one table."""
+        """No effect have errors before a COMMIT, and a COMMIT answered with 4xx or a conflict. But a transfer of several requests may be in one
+        table."""
         name, text = error[0]
         early = name.startswith("_duckdb.") and name.rpartition(".")[2] not in ANY_TIME and COMMITTING not in text
         refused = REFUSED.search(text) is not None and (f != "transfer" or JOINT in text)
+        refused = refused or DELTA_CONFLICT.search(text) is not None
         return "fail" if early or refused or (f in KINDS and not KINDS[f].commits) else "info"
 
     def conflict(self, error: ErrorChain) -> str | None:

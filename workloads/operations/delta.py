@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from workloads.operations.alterations import AddColumn, SetProperty
+from workloads.operations.alterations import AddColumn, DropColumn, RenameColumn, SetProperty
 from workloads.operations.inserts import Insert
 from workloads.operations.kind import (
     EVERYTHING,
@@ -32,6 +32,22 @@ class DeltaAddColumn(AddColumn):
     name = "delta-add-column"
     writes = True
     instead: ClassVar = {}
+
+
+class DeltaRenameColumn(RenameColumn):
+    """``ALTER TABLE … RENAME COLUMN`` of a Delta table, which needs the property ``delta.columnMapping.mode`` = ``name``."""
+
+    formats = frozenset((DELTA,))
+    name = "delta-rename-column"
+    writes = True
+
+
+class DeltaDropColumn(DropColumn):
+    """``ALTER TABLE … DROP COLUMN`` of a Delta table, which needs the same property. Data files keep the column."""
+
+    formats = frozenset((DELTA,))
+    name = "delta-drop-column"
+    writes = True
 
 
 class DeltaSetProperty(SetProperty):
@@ -91,24 +107,28 @@ class Restore(Kind):
     """``RESTORE … TO VERSION AS OF``: a new version with the rows of the ``back``-th version before the newest one that its writer can see,
     or of the first one with rows.
 
-    Delta tries its commit once, so any commit meanwhile makes it fail. The result is ``{"snapshot": version, "rows": [...]}``: the version and
-    what the statement returned. What it means follows from the rows of that version: the argument ``rows``, which only the table log knows.
+    With ``by: time`` it names that version by its time: ``RESTORE … TO TIMESTAMP AS OF`` the one that DESCRIBE HISTORY shows of it. Delta
+    tries its commit once, so any commit meanwhile makes it fail. The result is ``{"snapshot": version, "rows": [...]}``: the version and what
+    the statement returned. What it means follows from the rows of that version: the argument ``rows``, which only the table log knows.
     """
 
     name = "restore"
     verb = "maintenance"
     formats = frozenset((DELTA,))
     restores = True
-    options = ("back",)
+    options = ("back", "by")
 
     def arguments(self, draw: Draw) -> Arguments:
-        return {"back": draw.rng.randint(1, max(1, int(draw.options.get("back", 3))))}
+        back = draw.rng.randint(1, max(1, int(draw.options.get("back", 3))))
+        return {"back": back, "by": draw.options.get("by") or draw.rng.choice(["version", "time"])}
 
     def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
-        return [
-            Statement("{table}", bind="snapshot", action={"name": "earlier-version", "most": int(value["back"]) + 1}),
-            Statement("RESTORE TABLE {table} TO VERSION AS OF {snapshot}", result=True),
-        ]
+        version = {"name": "earlier-version", "most": int(value["back"]) + 1}
+        found = [Statement("{table}", bind="snapshot", action=version)]
+        if value.get("by") != "time":
+            return [*found, Statement("RESTORE TABLE {table} TO VERSION AS OF {snapshot}", result=True)]
+        found.append(Statement("{table}", bind="time", action={"name": "time-of-version"}))
+        return [*found, Statement("RESTORE TABLE {table} TO TIMESTAMP AS OF '{time}'", result=True)]
 
     def touches(self, value: Arguments, table: TableSpec) -> Touches:
         return EVERYTHING

@@ -6,8 +6,9 @@ A version is a snapshot: its number is the snapshot's id, and its file ``_delta_
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -31,6 +32,41 @@ def vector_id(vector: Mapping[str, Any] | None) -> str | None:
 def logical_file(fields: Mapping[str, Any]) -> LogicalFile:
     """What an ``add`` or a ``remove`` is about."""
     return str(fields.get("path")), vector_id(fields.get("deletionVector"))
+
+
+MAPPING = "delta.columnMapping.mode"
+"""The property by which columns are renamed and dropped without new files: one of :data:`MODES`; else files have the names that readers see."""
+MODES = ("name", "id")
+
+
+class MappedColumn(NamedTuple):
+    """A column of a schema.
+
+    Attributes:
+        name: that readers see.
+        physical: that data files and partition values have; the same without column mapping.
+        id: its field id; None without column mapping.
+        type: a name, or the fields of a nested type.
+    """
+
+    name: str
+    physical: str
+    id: int | None
+    type: Any
+
+
+def mapped_columns(metadata: Mapping[str, Any]) -> list[MappedColumn]:
+    """The columns of an action ``metaData``, not those inside others; none if its schema cannot be read."""
+    mapped = (metadata.get("configuration") or {}).get(MAPPING) in MODES
+    found = []
+    try:
+        for f in json.loads(metadata["schemaString"])["fields"]:
+            own = f.get("metadata") or {} if mapped else {}
+            physical = str(own.get("delta.columnMapping.physicalName", f["name"]))
+            found.append(MappedColumn(f["name"], physical, own.get("delta.columnMapping.id"), f["type"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return []
+    return found
 
 
 class DeltaFile(FileEntry, frozen=True, gc=False, kw_only=True):

@@ -12,7 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.formats.delta.records import Action, LogicalFile, logical_file
+from checkers.formats.delta.records import (
+    MAPPING,
+    MODES,
+    Action,
+    LogicalFile,
+    MappedColumn,
+    logical_file,
+    mapped_columns,
+)
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 
 LOG = "_delta_log"
@@ -120,14 +128,26 @@ class LogState:
         return {str(k): str(v) for k, v in (self.metadata.get("configuration") or {}).items()}
 
     @property
+    def columns(self) -> dict[str, MappedColumn]:
+        """The columns, by the names that readers see (protocol, "Column Mapping")."""
+        return {c.name: c for c in mapped_columns(self.metadata)}
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the table has column mapping."""
+        return self.configuration.get(MAPPING) in MODES
+
+    @property
+    def by_field_id(self) -> bool:
+        """Whether a data file's columns are found by their field ids, not by their names."""
+        return self.configuration.get(MAPPING) == "id"
+
+    @property
     def partition_types(self) -> dict[str, str]:
         """The type of each partition column."""
-        try:
-            fields = json.loads(self.metadata["schemaString"])["fields"]
-            types = {f["name"]: f["type"] for f in fields}
-        except (KeyError, TypeError, ValueError):
-            types = {}
-        return {c: str(types.get(c, "string")) for c in self.metadata.get("partitionColumns") or ()}
+        columns = self.columns
+        names = self.metadata.get("partitionColumns") or ()
+        return {c: str(columns[c].type) if c in columns else "string" for c in names}
 
 
 def _named(found: Sequence[Action], name: str) -> Iterator[Mapping[str, Any]]:

@@ -423,17 +423,22 @@ class _TableFiles:
             content = self._store.read(self.place(unquote(path)))
             found = read_rows(content, "parquet")
             partition = _partition(fields, state)
-            if found.by_id:
-                raise CorruptFile("its columns have field ids (column mapping), which this reader does not know")
-            columns = [
-                [partition[c]] * found.count
-                if c in partition
-                else found.names[c].to_pylist()
-                if c in found.names
-                else [None] * found.count
-                for c in self._columns
-            ]
-            self._rows[path] = list(zip(*columns, strict=True))
+            schema = state.columns
+
+            def values(name: str) -> list[Any]:
+                if name in partition:
+                    return [partition[name]] * found.count
+                column = schema.get(name)
+                id = column.id if column is not None and state.by_field_id else None
+                if id is not None:
+                    inside = found.by_id.get(id)
+                elif column is not None or not state.mapped:
+                    inside = found.by_name(name if column is None else column.physical)
+                else:  # dropped, though the file may still have it
+                    inside = None
+                return [None] * found.count if inside is None else inside.to_pylist()
+
+            self._rows[path] = list(zip(*map(values, self._columns), strict=True))
         return self._rows[path]
 
 
@@ -441,7 +446,8 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 
 def _partition(fields: Mapping[str, Any], state: LogState) -> dict[str, Any]:
-    """The partition values of a file, of their own types; Delta writes them as texts."""
+    """The partition values of a file, of their own types, by the columns' names; Delta writes them as texts, by physical names."""
     values: Mapping[str, Any] = fields.get("partitionValues") or {}
-    types = state.partition_types
-    return {c: int(v) if v is not None and types.get(c) in _WHOLE else v for c, v in values.items()}
+    types, names = state.partition_types, {c.physical: c.name for c in state.columns.values()}
+    named = {names.get(physical, physical): v for physical, v in values.items()}
+    return {c: int(v) if v is not None and types.get(c) in _WHOLE else v for c, v in named.items()}

@@ -6,7 +6,7 @@ import datetime
 import decimal
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -70,13 +70,20 @@ def projection(schema: Mapping[str, Any], columns: Sequence[str]) -> tuple[Schem
 class DataRows:
     """A Parquet file's rows, as Arrow columns by field id, or by name if the file has no field ids.
 
-    ``begin``: the byte at which its first row group begins; None: it has none.
+    ``begin``: the byte at which its first row group begins; None: it has none. ``named``: the names that the file gives to columns with a
+    field id.
     """
 
     count: int
     by_id: dict[int, pa.ChunkedArray]
     names: dict[str, pa.ChunkedArray]
     begin: int | None = None
+    named: Mapping[str, int] = field(default_factory=dict)
+
+    def by_name(self, name: str) -> pa.ChunkedArray | None:
+        """The column that the file itself calls so, with a field id or without; None if there is none."""
+        found = self.names.get(name)
+        return self.by_id[self.named[name]] if found is None and name in self.named else found
 
     @property
     def nbytes(self) -> int:
@@ -140,13 +147,15 @@ def read_rows(content: bytes, format: str) -> DataRows:
     table, begin = _parquet(content)
     by_id: dict[int, pa.ChunkedArray] = {}
     names: dict[str, pa.ChunkedArray] = {}
+    named: dict[str, int] = {}
     for f, column in zip(table.schema, table.columns, strict=True):
         id = _field_id(f)
         if id is None:
             names[f.name] = column
         else:
             by_id[id] = column
-    return DataRows(table.num_rows, by_id, names, begin)
+            named[f.name] = id
+    return DataRows(table.num_rows, by_id, names, begin, named)
 
 
 def read_position_deletes(content: bytes, format: str) -> dict[str, tuple[int, ...]]:

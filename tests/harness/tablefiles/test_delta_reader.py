@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from checkers.evidence import tablelog_file
@@ -207,6 +209,64 @@ def test_a_restore_without_an_answer_means_what_its_version_says(with_vectors: P
         before.apply(*t.changes(earlier))  # type: ignore[misc]
     removed, added = t.meaning(o, before)  # type: ignore[misc]
     assert (removed or added) and (removed, added) == tuple(map(list, map(sorted, t.changes(c))))  # type: ignore[arg-type]
+
+
+def mapped(place: Path, mode: str, ids: bool = True) -> Path:
+    """A table with column mapping and one file of two rows. Then its column ``val`` is dropped, and a new one has the same name.
+
+    ``ids``: the file has the field ids of the columns, as all files have that were written after the mapping was turned on.
+    """
+    physical = {c: f"col-{n}" for n, c in enumerate(COLUMNS, 1)}
+    types = {"id": "long", "val": "string", "cnt": "long", "log": "string", "part": "integer"}
+
+    def metadata(columns: dict[str, int]) -> dict[str, Any]:
+        named = {
+            c: {"delta.columnMapping.id": n, "delta.columnMapping.physicalName": f"col-{n}"} for c, n in columns.items()
+        }
+        fields = [{"name": c, "type": types[c], "nullable": True, "metadata": m} for c, m in named.items()]
+        on = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": str(max(columns.values()))}
+        schema = {"schemaString": json.dumps({"type": "struct", "fields": fields}), "configuration": on}
+        return {"metaData": {"id": "0", "partitionColumns": ["part"], "format": {"provider": "parquet"}, **schema}}
+
+    columns = {c: n for n, c in enumerate(COLUMNS, 1)}
+    (place / "_delta_log").mkdir(parents=True)
+    values = {"id": pa.array([1, 2]), "val": pa.array(["a", "b"]), "cnt": pa.array([0, 0]), "log": pa.array(["a", "b"])}
+    fields = [
+        pa.field(physical[c], v.type, metadata={"PARQUET:field_id": str(columns[c])} if ids else {})
+        for c, v in values.items()
+    ]
+    pq.write_table(pa.table([*values.values()], schema=pa.schema(fields)), place / "f.parquet")
+    add = {"path": "f.parquet", "partitionValues": {physical["part"]: "3"}, "size": 1, "dataChange": True}
+    features = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["columnMapping"],
+        "writerFeatures": ["columnMapping"],
+    }
+    versions: list[list[dict[str, Any]]] = [
+        [{"protocol": features}, metadata(columns)],
+        [{"add": add}],
+        [metadata({**columns, "val": 6})],
+        [{"remove": {"path": "f.parquet", "dataChange": True}}],
+    ]
+    for n, actions in enumerate(versions):
+        version(place, n).write_text("\n".join(map(json.dumps, actions)))
+    return place
+
+
+@pytest.mark.parametrize(("mode", "ids"), [("name", True), ("name", False), ("id", True)])
+def test_columns_are_found_by_their_mapping(mode: str, ids: bool, tmp_path: Path) -> None:
+    place = mapped(tmp_path / "t", mode, ids)
+    log = read(place)
+    rows = [(1, "a", 0, "a", 3), (2, "b", 0, "b", 3)]
+    assert [r.row for r in log.commits[0].added or ()] == rows
+    assert log.commits[0].added_files[0].partition == {"part": 3}
+    assert broken(log) == []
+    version(place, 1).rename(version(place, 9))  # the file comes when its column val has been dropped
+    (place / "_delta_log").joinpath(version(place, 2).name).rename(version(place, 1))
+    version(place, 9).rename(version(place, 2))
+    again = read(place)
+    assert [r.row for c in again.commits for r in c.added or ()] == [(i, None, c, log_, p) for i, _, c, log_, p in rows]
 
 
 class TestVectors:

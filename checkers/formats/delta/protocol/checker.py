@@ -13,7 +13,15 @@ from typing import TypedDict
 from checkers.evidence.history import Operation
 from checkers.formats.delta.protocol.files import LogReplay, compacted, repeated
 from checkers.formats.delta.protocol.rules import DELTA_PROTOCOL, PROTOCOL_RULES, BrokenProtocol
-from checkers.formats.delta.protocol.versions import numbered, protocol, provenance, row_ids, times, transactions
+from checkers.formats.delta.protocol.versions import (
+    columns,
+    numbered,
+    protocol,
+    provenance,
+    row_ids,
+    times,
+    transactions,
+)
 from checkers.formats.delta.records import DeltaLog, delta_log
 from checkers.formats.delta.tableformat import Delta
 from checkers.timeline import explain
@@ -104,6 +112,7 @@ class Protocol(TableChecker):
 def _broken(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[BrokenProtocol]:
     yield from numbered(log)
     yield from protocol(log.metadata)
+    yield from columns(log.metadata)
     yield from times(log.metadata)
     yield from row_ids(log)
     yield from transactions(log.metadata)

@@ -58,6 +58,10 @@ PROTOCOL_RULES: Mapping[str, ProtocolRule] = {
     "protocol-twice": ProtocolRule(_ENTRIES, "a version has at most one protocol, one metaData and one commitInfo"),
     "feature-absent": ProtocolRule("Table Features", "what a table uses is named by the features of its protocol"),
     "table-id-changed": ProtocolRule("Change Metadata", "the id of a table never changes"),
+    "column-mapping": ProtocolRule(
+        "Column Mapping",
+        "a column has an id and a physical name that no other one has or had, and delta.columnMapping.maxColumnId is the largest id",
+    ),
     # --- times
     "commit-time-absent": ProtocolRule(
         "In-Commit Timestamps", "with in-commit timestamps each version says its time in its first action, commitInfo"

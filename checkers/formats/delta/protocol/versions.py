@@ -9,7 +9,7 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.formats.delta.protocol.rules import BrokenProtocol
-from checkers.formats.delta.records import DeltaCommit, DeltaLog, DeltaMetadata
+from checkers.formats.delta.records import MAPPING, MODES, DeltaCommit, DeltaLog, DeltaMetadata, mapped_columns
 from checkers.timeline.timeline import set_back_to
 from workloads.operations.kind import Verb
 from workloads.operations.kinds import KINDS
@@ -25,6 +25,8 @@ SAYS: Mapping[Verb | str, frozenset[str]] = {
     "optimize": frozenset({"OPTIMIZE"}),
     "reorg-purge": frozenset({"REORG"}),
     "delta-add-column": frozenset({"ADD COLUMNS"}),
+    "delta-rename-column": frozenset({"RENAME COLUMN"}),
+    "delta-drop-column": frozenset({"DROP COLUMNS"}),
     "delta-set-property": frozenset({"SET TBLPROPERTIES"}),
 }
 """What ``commitInfo.operation`` says of a kind of operation, or of all that have a verb."""
@@ -33,11 +35,13 @@ NEEDS: Mapping[str, str] = {
     "delta.enableRowTracking": "rowTracking",
     "delta.enableInCommitTimestamps": "inCommitTimestamp",
     "delta.enableChangeDataFeed": "changeDataFeed",
+    MAPPING: "columnMapping",
 }
 """Property of a table → the feature that it needs."""
 WITH_FEATURES = 7
 """The writer version from which a protocol names its features."""
 WATERMARK = "rowIdHighWaterMark"
+LARGEST_COLUMN = "delta.columnMapping.maxColumnId"
 
 
 def numbered(log: DeltaLog) -> Iterator[BrokenProtocol]:
@@ -89,9 +93,43 @@ def _absent_features(m: DeltaMetadata, now: Mapping[str, Any]) -> Iterator[str]:
     if not [*m.of("metaData")]:
         return
     for name, feature in NEEDS.items():
-        on = m.configuration.get(name) == "true"
+        on = m.configuration.get(name) in ("true", *MODES)
         if on and (now.get("minWriterVersion") or 0) >= WITH_FEATURES and feature not in features:
             yield f"version {m.version} sets {name}, and the protocol does not name the feature {feature}"
+
+
+def columns(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
+    """With column mapping: columns without an id, shared ids and physical names, and those that a dropped or another column had."""
+    largest, had = 0, dict[int, str]()
+    for m in versions:
+        metadata = next(m.of("metaData"), None)
+        if metadata is None:
+            continue
+        if m.configuration.get(MAPPING) not in MODES:
+            largest, had = 0, {}
+            continue
+        now: dict[int, str] = {}
+        for c in mapped_columns(metadata):
+            text = ""
+            if c.id is None:
+                text = f"gives the column {c.name} no id"
+            elif c.id in now or c.physical in now.values():
+                text = (
+                    f"gives the column {c.name} the id {c.id} and the physical name {c.physical}, which another one has"
+                )
+            elif c.id in had and had[c.id] != c.physical:
+                text = f"gives the column {c.name} the physical name {c.physical}, and the id {c.id} was that of {had[c.id]}"
+            elif c.id not in had and c.id <= largest:
+                text = f"gives the new column {c.name} the id {c.id}, and ids up to {largest} were given"
+            if text:
+                yield BrokenProtocol("column-mapping", f"version {m.version} {text}", (m.version,))
+            if c.id is not None:
+                now[c.id] = c.physical
+        mark = int(m.configuration.get(LARGEST_COLUMN) or 0)
+        if mark < max([largest, *now]):
+            text = f"version {m.version} says {LARGEST_COLUMN} {mark}, and ids up to {max([largest, *now])} were given"
+            yield BrokenProtocol("column-mapping", text, (m.version,))
+        largest, had = max([largest, mark, *now]), now
 
 
 def times(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
