@@ -154,9 +154,23 @@ class Connected:
             [[last]] = self.sql(f"SELECT max(file) FROM glob({_quoted(f'{place}/_delta_log/*.json')})")
             version = max(1, int(Path(last).stem) - int(value["back"]))  # version 0 makes the table
             return {"snapshot": version, "rows": self.sql(f"SELECT {ROWS} FROM {own} AT (VERSION => {version})")}
-        [statement] = KINDS[f].statements(value, op, table)
-        rows = self.sql(translated(statement.sql).format(table=own))
-        return rows if statement.result else None
+        # Rows of several partitions in one INSERT end the database ("expects a single row"); INSERTs of one transaction are one version.
+        parts: dict[int, list[int]] = {}
+        for id in value["ids"] if f == "insert" else ():
+            parts.setdefault(table.part(id) if table.partitioned else 0, []).append(id)
+        values = [{**value, "ids": ids} for ids in parts.values()] or [value]
+        statements = [s for v in values for s in KINDS[f].statements(v, op, table)]
+        self._duckdb.execute("BEGIN")
+        try:
+            done = [(s, self.sql(translated(s.sql).format(table=own))) for s in statements]
+            self._duckdb.execute("COMMIT")
+        except Exception:
+            with contextlib.suppress(
+                Exception
+            ):  # a COMMIT that fails, or a database that has ended, leaves nothing to roll back
+                self._duckdb.execute("ROLLBACK")
+            raise
+        return next((rows for s, rows in done if s.result), None)
 
     def sql(self, sql: str) -> list[list[Any]]:
         return [list(row) for row in self._duckdb.execute(sql).fetchall()]

@@ -195,6 +195,26 @@ def test_a_restore_says_the_version_that_was_asked_for(with_vectors: Path, f: st
     assert found == ["operation-unlike"] * says
 
 
+@pytest.mark.parametrize(("says", "found"), [("UNKNOWN", 0), ("DELETE", 1)])
+def test_a_version_that_does_not_say_its_operation_says_nothing_wrong(
+    with_vectors: Path, says: str, found: int
+) -> None:
+    log = read(with_vectors)
+    n = next(m.n for m in log.metadata if m.info.get("operation") == "WRITE")
+    actions = tuple(
+        {"commitInfo": {**a["commitInfo"], "operation": says, "operationMetrics": {}}} if "commitInfo" in a else a
+        for a in log.metadata[n].actions
+    )
+    log = replace(log, metadata=tuple(replace(m, actions=actions) if m.n == n else m for m in log.metadata))
+    named = replace(log, commits=tuple(replace(c, op="i") if c.metadata == n else c for c in log.commits))
+    events = [
+        Event(0, 0, "invoke", 0, "insert", "t", {"ids": [1]}, "i", None),
+        Event(1, 1, "ok", 0, "insert", "t", None, "i", None),
+    ]
+    broken = [b.name for b in provenance(named, {"i": History({}, tuple(events)).operations()[0]})]
+    assert broken == ["operation-unlike"] * found
+
+
 def test_a_restore_without_an_answer_means_what_its_version_says(with_vectors: Path) -> None:
     log = read(with_vectors)
     c = next(c for c in log.commits if log.metadata[c.metadata].info.get("operation") == "RESTORE")
