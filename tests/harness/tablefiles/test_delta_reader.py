@@ -289,6 +289,18 @@ def test_columns_are_found_by_their_mapping(mode: str, ids: bool, tmp_path: Path
     assert [r.row for c in again.commits for r in c.added or ()] == [(i, None, c, log_, p) for i, _, c, log_, p in rows]
 
 
+@pytest.mark.parametrize(("operation", "found"), [("RESTORE", []), ("ADD COLUMNS", ["column-mapping"])])
+def test_a_dropped_column_comes_back_with_its_id_only_by_a_restore(
+    operation: str, found: list[str], tmp_path: Path
+) -> None:
+    place = mapped(tmp_path / "t", "name")
+    first = json.loads(version(place, 0).read_text().splitlines()[1])
+    first["metaData"]["configuration"]["delta.columnMapping.maxColumnId"] = "6"
+    info = {"commitInfo": {"operation": operation}}
+    version(place, 4).write_text("\n".join(map(json.dumps, [info, first])))
+    assert [name for name, _ in broken(read(place))] == found
+
+
 class TestVectors:
     """Where a descriptor says that the bytes are."""
 

@@ -101,14 +101,15 @@ def _absent_features(m: DeltaMetadata, now: Mapping[str, Any]) -> Iterator[str]:
 
 
 def columns(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
-    """With column mapping: columns without an id, shared ids and physical names, and those that a dropped or another column had."""
-    largest, had = 0, dict[int, str]()
+    """With column mapping: columns without an id, and ids and physical names that another column has or had. A dropped column comes back with
+    its own only by a RESTORE."""
+    largest, had, ever = 0, set[int](), dict[int, str]()
     for m in versions:
         metadata = next(m.of("metaData"), None)
         if metadata is None:
             continue
         if m.configuration.get(MAPPING) not in MODES:
-            largest, had = 0, {}
+            largest, had, ever = 0, set(), {}
             continue
         now: dict[int, str] = {}
         for c in mapped_columns(metadata):
@@ -119,10 +120,12 @@ def columns(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
                 text = (
                     f"gives the column {c.name} the id {c.id} and the physical name {c.physical}, which another one has"
                 )
-            elif c.id in had and had[c.id] != c.physical:
-                text = f"gives the column {c.name} the physical name {c.physical}, and the id {c.id} was that of {had[c.id]}"
-            elif c.id not in had and c.id <= largest:
-                text = f"gives the new column {c.name} the id {c.id}, and ids up to {largest} were given"
+            elif ever.get(c.id, c.physical) != c.physical:
+                text = f"gives the column {c.name} the physical name {c.physical}, and the id {c.id} was that of {ever[c.id]}"
+            elif c.id not in ever and (c.id <= largest or c.physical in ever.values()):
+                text = f"gives the new column {c.name} the id {c.id} and the physical name {c.physical}, and ids up to {largest} were given"
+            elif c.id in ever and c.id not in had and m.info.get("operation") != "RESTORE":
+                text = f"gives the column {c.name} the id {c.id} of a column that was dropped"
             if text:
                 yield BrokenProtocol("column-mapping", f"version {m.version} {text}", (m.version,))
             if c.id is not None:
@@ -131,7 +134,7 @@ def columns(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
         if mark < max([largest, *now]):
             text = f"version {m.version} says {LARGEST_COLUMN} {mark}, and ids up to {max([largest, *now])} were given"
             yield BrokenProtocol("column-mapping", text, (m.version,))
-        largest, had = max([largest, mark, *now]), now
+        largest, had, ever = max([largest, mark, *now]), {*now}, {**now, **ever}
 
 
 def times(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
