@@ -40,7 +40,7 @@ NEEDS: Mapping[str, str] = {
 """Property of a table → the feature that it needs."""
 WITH_FEATURES = 7
 """The writer version from which a protocol names its features."""
-UNSAID = "UNKNOWN"
+OPERATION_NOT_NAMED = "UNKNOWN"
 """What ``commitInfo.operation`` says if a client of delta-kernel-rs does not name it (``CommitInfo`` there)."""
 WATERMARK = "rowIdHighWaterMark"
 LARGEST_COLUMN = "delta.columnMapping.maxColumnId"
@@ -242,7 +242,7 @@ def provenance(log: DeltaLog, operations: Mapping[str, Operation]) -> Iterator[B
         kind = KINDS.get(o.f) if o is not None else None
         said_operation = info.get("operation")
         says = None if kind is None else SAYS.get(kind.name) or SAYS.get(kind.verb)
-        if o is not None and says is not None and said_operation not in (*says, UNSAID):
+        if o is not None and says is not None and said_operation not in (*says, OPERATION_NOT_NAMED):
             text = f"version {m.version} says {said_operation}, and {c.op} is {o.f}"
             yield BrokenProtocol("operation-unlike", text, (m.version,))
         asked = set_back_to(o) if o is not None and kind is not None and kind.restores else None
