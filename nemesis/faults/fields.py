@@ -75,6 +75,7 @@ class FaultFields(BaseModel):
         writers: whose connections it strikes; every writer's when not given.
         request: the kind of request that it strikes.
         nth: it strikes only the n-th such request (from 1) since it began.
+        after: so many such requests pass first; it strikes those that come then.
         times: it strikes at most this many requests.
         probability: the probability that it strikes such a request.
         seconds: how long a delay lasts, or after how long a late request is sent.
@@ -92,6 +93,7 @@ class FaultFields(BaseModel):
     writers: tuple[Annotated[int, Field(ge=0, le=63)], ...] | None = None
     request: RequestKind = "commit"
     nth: Annotated[int, Field(ge=1)] | None = None
+    after: Annotated[int, Field(ge=1)] | None = None
     times: Annotated[int, Field(ge=1)] | None = None
     probability: Annotated[float, Field(gt=0, le=1)] = 1.0
     status: Annotated[int, Field(ge=400, le=599)] | None = None

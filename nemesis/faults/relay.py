@@ -78,6 +78,9 @@ class Relay(Protocol):
     def older_reply(self) -> bytes | None:
         """The reply to the same request from before the table's last change; None if it is not known."""
 
+    def unchanged(self, of: bytes | None = None) -> bytes | None:
+        """The reply that tells the client that the answer which it has is the newest; None if it did not ask, or has another than ``of``."""
+
     async def until_ended(self) -> None:
         """Wait until the fault ends."""
 

@@ -115,6 +115,8 @@ class Armed:
         self._seen += 1
         if f.nth is not None and self._seen != f.nth:
             return False
+        if f.after is not None and self._seen <= f.after:
+            return False
         if f.times is not None and self._taken >= f.times:
             return False
         if f.probability < 1 and self._rng.random() >= f.probability:

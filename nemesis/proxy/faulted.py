@@ -257,6 +257,10 @@ class FaultedRequest:
         """The reply to the same request from before the table's last change; None if it is not known."""
         return self._link.board.older(self._link.route.key(self._request))
 
+    def unchanged(self, of: bytes | None = None) -> bytes | None:
+        """The reply that tells the client that the answer which it has is the newest; None if it did not ask, or has another than ``of``."""
+        return self._wire.unchanged(self._request, of)
+
     async def until_ended(self) -> None:
         """Wait until the fault ends; at a gate, where it strikes one request, it has ended already."""
         if self._plan.strike is not None:

@@ -177,6 +177,7 @@ class Http(Wire):
         request = Request(kind, f"{method} {path}", Message(raw + body, rest), key=f"{method} {target}")
         request.continues = head.get("expect").lower() == "100-continue" and rest is not None
         request.last = not head.persists(version)
+        request.known = head.get("if-none-match")
         if kind == "commit" and not request.continues:
             try:
                 self.understand(request, path, await request.message.whole(), len(raw))
@@ -238,7 +239,12 @@ class Http(Wire):
         kind, body = self.error_body(status, reason)
         after = "" if fault.retry_after is None else f"Retry-After: {fault.retry_after}\r\n"
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{after}\r\n"
-        return head.encode("latin-1") + body
+        return head.encode("latin-1") + (b"" if request.what.startswith("HEAD ") else body)
+
+    def unchanged(self, request: Request, of: bytes | None = None) -> bytes | None:
+        if not request.known or (of is not None and Head(of.partition(END)[0] + END).get("etag") != request.known):
+            return None
+        return f"HTTP/1.1 304 Not Modified\r\nETag: {request.known}\r\n\r\n".encode("latin-1")
 
     @abc.abstractmethod
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:
@@ -372,6 +378,7 @@ class StoreHttp(Http):
                 request.ops = frozenset((named[1].decode("latin-1"),))
 
     def error_body(self, status: int, reason: str) -> tuple[str, bytes]:
-        code = {503: "SlowDown", 507: "XMinioStorageFull", 500: "InternalError"}.get(status, reason.replace(" ", ""))
+        codes = {403: "AccessDenied", 503: "SlowDown", 507: "XMinioStorageFull", 500: "InternalError"}
+        code = codes.get(status, reason.replace(" ", ""))
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>by the nemesis</Message></Error>'
         return "application/xml", text.encode()

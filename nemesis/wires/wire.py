@@ -104,6 +104,7 @@ class Request:
         continues: the client waits for ``100 Continue`` before it sends the body.
         granted: the proxy has sent ``100 Continue``, so it must not pass on the service's own.
         last: no further request comes on this connection.
+        known: the ETag of the answer that the client has, and does not want once more.
     """
 
     kind: RequestKind
@@ -118,6 +119,7 @@ class Request:
     continues: bool = False
     granted: bool = False
     last: bool = False
+    known: str = ""
 
 
 @dataclass(slots=True)
@@ -163,3 +165,11 @@ class Wire(abc.ABC):
     @abc.abstractmethod
     def error(self, request: Request, fault: FaultFields) -> bytes | None:
         """The reply that tells the client the error of ``fault``; None if this protocol has no error replies."""
+
+    def unchanged(self, request: Request, of: bytes | None = None) -> bytes | None:
+        """The reply that tells the client that the answer which it has is the newest; None if it did not ask that.
+
+        Args:
+            of: None too if the client has another answer than this one.
+        """
+        return None

@@ -36,13 +36,20 @@ def post(path: str, body: bytes) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def load(query: str = "") -> bytes:
-    return f"GET {TABLE}{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+def load(query: str = "", known: int | None = None) -> bytes:
+    """Of a table; ``known``: the version whose ETag the client has."""
+    asked = "" if known is None else f'If-None-Match: "v{known}"\r\n'
+    return f"GET {TABLE}{query} HTTP/1.1\r\nHost: x\r\n{asked}\r\n".encode()
 
 
 def loaded(version: int, date: str = "now") -> bytes:
     body = json.dumps({"metadata-location": f"s3://w/db/t/metadata/v{version}.metadata.json"}).encode()
-    return f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    head = f'HTTP/1.1 200 OK\r\nDate: {date}\r\nETag: "v{version}"\r\nContent-Length: {len(body)}\r\n\r\n'
+    return head.encode() + body
+
+
+def unchanged(version: int) -> bytes:
+    return f'HTTP/1.1 304 Not Modified\r\nETag: "v{version}"\r\n\r\n'.encode()
 
 
 @pytest.fixture(scope="module")
@@ -503,6 +510,35 @@ class TestVerbs:
             play(client, [load(), Want(replies[2])])
         rig.board.arm(Fault(verb="stale", request="load"))
         play(client, [load(), Want(replies[0])])
+
+    def test_stale_tells_who_has_the_version_before_the_last_change_that_it_is_the_newest(self, rig: Rig) -> None:
+        client, service = rig.connection()
+        rig.board.remembers = True
+        with playing(service, [s for v in (1, 2) for s in (Want(load()), loaded(v))]):
+            play(client, [load(), Want(loaded(1)), load(), Want(loaded(2))])
+        armed = rig.board.arm(Fault(verb="stale", request="load"))
+        play(client, [load(known=1), Want(unchanged(1)), load(known=2), Want(loaded(1))])
+        assert (armed.hits, armed.missed) == ({"load": 2}, 0)
+        assert [r["status"] for r in rig.log()[2:]] == ["304 (nemesis)", "stale (nemesis)"]
+
+    def test_stale_answers_304_to_who_knows_the_table_although_the_service_has_a_newer_version(self, rig: Rig) -> None:
+        """The proxy itself saw no older answer; where nothing has changed, 304 is no answer from the past."""
+        armed = rig.board.arm(Fault(verb="stale", request="load"))
+        client, service = rig.connection()
+        with playing(service, [Want(load(known=1)), unchanged(1), Want(load(known=1)), loaded(2)]):
+            play(client, [load(known=1), Want(unchanged(1)), load(known=1), Want(unchanged(1))])
+        assert (armed.hits, armed.missed) == ({"load": 1}, 1)
+        assert [r["status"] for r in rig.log()] == ["304", "200, told 304 (nemesis)"]
+
+    def test_a_fault_with_after_strikes_from_then_on(self, rig: Rig) -> None:
+        armed = rig.board.arm(Fault(verb="reject", request="config", status=403, after=2))
+        client, service = rig.connection()
+        with playing(service, [Want(GET), OK, Want(GET), OK]):
+            play(client, [GET, Want(OK), GET, Want(OK)])
+        for _ in range(2):
+            client.sendall(GET)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 403 Forbidden\r\n")
+        assert armed.hits == {"config": 2}
 
     @pytest.mark.parametrize("direction", ["both", "requests", "replies"])
     def test_a_partition_holds_until_it_ends_and_resets(self, rig: Rig, direction: Any) -> None:

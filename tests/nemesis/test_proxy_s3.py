@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nemesis.faults.fault import Fault
 from tests.support.peers import Rig, Want
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -58,3 +59,15 @@ def test_a_commit_to_a_delta_table_is_the_write_of_a_version_and_names_table_and
         (record,) = rig.log()
     assert record["kind"] == kind
     assert (record.get("table") == "t") is (kind == "commit")
+
+
+def test_a_store_that_refuses_says_so_as_s3_does_and_a_head_gets_no_body(tmp_path: Path) -> None:
+    head, get = (f"{method} /w/a HTTP/1.1\r\nHost: x\r\n\r\n".encode() for method in ("HEAD", "GET"))
+    with Rig("s3", tmp_path / "proxy.jsonl") as rig:
+        rig.board.arm(Fault(verb="reject", request="any", status=403))
+        client, _ = rig.connection()
+        client.sendall(head)
+        assert client.recv(1 << 16).endswith(b"\r\n\r\n")
+        client.sendall(get)
+        got = client.recv(1 << 16)
+    assert got.startswith(b"HTTP/1.1 403 Forbidden\r\n") and b"<Code>AccessDenied</Code>" in got

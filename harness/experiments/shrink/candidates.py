@@ -139,7 +139,9 @@ def plain(r: Recording) -> Recording | None:
 def _planned(fault: Fault) -> Fault:
     """A fault as the plan of a replay has it: which requests or processes it strikes, the recording says."""
     fields = fault.plain()
-    return Fault.model_validate({k: v for k, v in fields.items() if k not in ("writers", "whose", "nth", "times")})
+    return Fault.model_validate(
+        {k: v for k, v in fields.items() if k not in ("writers", "whose", "nth", "after", "times")}
+    )
 
 
 def _renamed(f: RecordedFault, number: dict[int, int]) -> str | None:
