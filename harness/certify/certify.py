@@ -24,6 +24,7 @@ from compose.redaction import Redaction
 from harness import __version__
 from harness.campaign.campaign import Campaign, CouldNotRun, Done, JobAttempt
 from harness.campaign.stacks import WarmStacks, secrets_of_files
+from harness.certify.exchanges import Exchanges
 from harness.certify.kit import NO_ANSWER, ROUNDS, Kit, ServerDescription, SetUpError
 from harness.certify.requirement import Judgement, NotApplicable, Requirement
 from harness.certify.requirements import requirements
@@ -76,6 +77,7 @@ class Certify:
         asked: the requirements.
         repeat: how often each is asked; None: as each says.
         finished: hears each answer.
+        complete: called when the last answer is there, and the servers are still up: to end them takes a while.
         serve: (name or path, folder of its logs, watcher) → its server.
 
     Attributes:
@@ -90,10 +92,13 @@ class Certify:
     repeat: int | None = None
     rounds: int = ROUNDS
     finished: Callable[[RequirementResult], object] = lambda _: None
+    complete: Callable[[], object] = lambda: None
     serve: Callable[[str, Path, Watcher], AbstractContextManager[ServerDescription]] = serving
     answers: list[RequirementResult] = field(default_factory=list)
     remaining: int = 0
     servers: dict[str, str] = field(default_factory=dict)
+    _asked_together: dict[tuple[str, Callable[[Kit], None]], list[Exchanges]] = field(default_factory=dict)
+    """Of requirements with one ``ask``: what was seen in each try. It is asked once, and each judges it."""
 
     def go(self) -> None:
         """Ask.
@@ -198,6 +203,8 @@ class Certify:
         self.remaining -= len(answers)
         for answer in answers:
             self.finished(answer)
+        if not self.remaining:
+            self.complete()
 
     def _ask(self, job: tuple[str, Requirement], attempt: JobAttempt) -> Done[RequirementResult] | CouldNotRun:
         name, requirement = job
@@ -232,7 +239,7 @@ class Certify:
         for n in range(tries):
             attempt.watcher.say(f"try {n + 1} of {tries}")
             try:
-                found.append(asked_once(requirement, server, self.rounds))
+                found.append(judged(requirement, self._seen(name, requirement, server, n)))
             except NotApplicable as e:
                 given = (requirement.level, requirement.effect, Conclusion.NOT_APPLICABLE)
                 return Done(
@@ -241,6 +248,17 @@ class Certify:
             except SetUpError as e:
                 return CouldNotRun(str(e))
         return Done([concluded(name, requirement, found, attempt.seconds)])
+
+    def _seen(self, name: str, requirement: Requirement, server: ServerDescription, n: int) -> Exchanges:
+        """What was seen in the n-th try of a requirement, or of another one that asks the same; raises as :func:`asked`."""
+        check_applies(requirement, server)
+        seen = self._asked_together.setdefault((name, requirement.ask), [])
+        if n < len(seen):
+            return seen[n]
+        found = asked(requirement, server, self.rounds)
+        if sum(r.ask is requirement.ask for r in self.asked) > 1:
+            seen.append(found)
+        return found
 
     def _could_not(self, name: str, requirement: Requirement, attempt: JobAttempt, why: str) -> RequirementResult:
         given = (requirement.level, requirement.effect, Conclusion.ERROR)
@@ -256,28 +274,43 @@ def plain_place(location: str) -> str:
 
 
 def asked_once(requirement: Requirement, server: ServerDescription, rounds: int = ROUNDS) -> Judgement:
-    """One try of a requirement.
+    """One try of a requirement. Raises as :func:`asked` and :func:`judged`."""
+    check_applies(requirement, server)
+    return judged(requirement, asked(requirement, server, rounds))
+
+
+def check_applies(requirement: Requirement, server: ServerDescription) -> None:
+    """Raises NotApplicable: the server says that it has not what a requirement is about."""
+    if not server.has_server and not requirement.any_catalog and not requirement.endpoints:
+        raise NotApplicable(Absent.NO_SERVER)
+    for endpoint in requirement.endpoints:
+        server.check_declares(endpoint)
+
+
+def asked(requirement: Requirement, server: ServerDescription, rounds: int = ROUNDS) -> Exchanges:
+    """Ask it once.
 
     Raises:
         NotApplicable: the server has not what it is about.
-        SetUpError: what it needs could not be made; or what would be a loss was not read, so nobody knows whether it is one.
+        SetUpError: what it needs could not be made.
     """
     with Kit(server, requirement.id, rounds=rounds) as kit:
-        if not server.has_server and not requirement.any_catalog and not requirement.endpoints:
-            raise NotApplicable(Absent.NO_SERVER)
-        for endpoint in requirement.endpoints:
-            kit.applies(endpoint)
         requirement.ask(kit)
         silent = [e for e in kit.seen.exchanges if not e.status]
         if silent and len(silent) == len(kit.seen.exchanges):
             raise SetUpError(silent[0].words())
-        found = requirement.judge(kit.seen)
-        if found.conclusion is Conclusion.FAIL and (found.effect or requirement.effect) is Severity.LOSS:
-            for unread in (e for e in found.wire if e.method == "GET" and e.status in NO_ANSWER):
-                raise SetUpError(
-                    f"nobody knows whether anything is lost, because {unread.path} was not read: {unread.words()}"
-                )
-        return found
+        return kit.seen
+
+
+def judged(requirement: Requirement, seen: Exchanges) -> Judgement:
+    """What was seen, judged. Raises SetUpError: what would be a loss was not read, so nobody knows whether it is one."""
+    found = requirement.judge(seen)
+    if found.conclusion is Conclusion.FAIL and (found.effect or requirement.effect) is Severity.LOSS:
+        for unread in (e for e in found.wire if e.method == "GET" and e.status in NO_ANSWER):
+            raise SetUpError(
+                f"nobody knows whether anything is lost, because {unread.path} was not read: {unread.words()}"
+            )
+    return found
 
 
 def concluded(

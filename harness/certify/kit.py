@@ -42,6 +42,8 @@ CLIENTS = 8
 """As many clients begin at once: more than the connections that servers keep by default would wait for each other, and not race."""
 ROUNDS = 25
 """Of a race: one that a server loses in 11 of 100 rounds is seen with a chance of 95 % (1 − 0.89²⁵)."""
+LONGEST_RACE_S = 60.0
+"""What wants more rounds to see what is rare has so long for them: where a commit takes seconds they would take hours."""
 NO_SNAPSHOT = -1
 """Iceberg writes it where a table has no current snapshot; the specification has null."""
 NO_ROUTE = frozenset({404, 405, 501})
@@ -108,6 +110,12 @@ class ServerDescription:
         found = self.config.get("endpoints")
         return None if found is None else frozenset(map(str, found))
 
+    def check_declares(self, endpoint: str) -> None:
+        """Raises NotApplicable: it does not declare an endpoint."""
+        declared = self.declared
+        if endpoint in NEVER_ASSUMED if declared is None else endpoint not in declared:
+            raise NotApplicable(self.absent)
+
     @property
     def prefix(self) -> str:
         """Behind ``/v1/``, with its slash."""
@@ -143,11 +151,20 @@ class Kit:
     Attributes:
         seen: all that was sent and answered.
         rounds: of a race.
+        now: a clock, in seconds.
     """
 
-    def __init__(self, server: ServerDescription, name: str, *, rounds: int = ROUNDS) -> None:
+    def __init__(
+        self,
+        server: ServerDescription,
+        name: str,
+        *,
+        rounds: int = ROUNDS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.server = server
         self.rounds = rounds
+        self.now = now
         self.seen = Exchanges()
         self._lock = threading.Lock()
         self.send = server.client(self._heard)
@@ -206,12 +223,6 @@ class Kit:
     def _made(self, found: Exchange, what: str) -> None:
         if not found.ok:
             raise SetUpError(f"{what} cannot be created: {found.words()}")
-
-    def applies(self, endpoint: str) -> None:
-        """Raises NotApplicable: the server does not declare an endpoint."""
-        declared = self.server.declared
-        if endpoint in NEVER_ASSUMED if declared is None else endpoint not in declared:
-            raise NotApplicable(self.server.absent)
 
     def asked(
         self, label: str, path: str, query: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
@@ -290,6 +301,14 @@ class Kit:
                 body.arrive()
 
     # --- at once --------------------------------------------------------------------------------------------------------
+
+    def turns(self, most: int) -> Iterator[int]:
+        """The numbers of so many rounds; behind ``rounds`` of them none begins that is later than ``LONGEST_RACE_S`` after the first."""
+        began = self.now()
+        for n in range(most):
+            if n >= self.rounds and self.now() - began > LONGEST_RACE_S:
+                return
+            yield n
 
     def race(self, *acts: Callable[[], R]) -> list[R]:
         """Do these at one moment, each in a thread of its own; return what they return."""

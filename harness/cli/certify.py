@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from checkers.certificate import Certificate
     from harness.certify.certify import Certify
     from harness.certify.requirement import Requirement
+    from reports.drawing.page import Page
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,15 @@ class CertifyOptions(Options):
             some = f" of {len(requirements())}" if len(self._asked) < len(requirements()) else ""
             voice.keep(f"{len(self._asked)}{some} requirements, {', '.join(self._catalogs)}, {self.how_long}: {into}")
             stopping.current().way_on = lambda: f"continue with: {goes_on}"
+            outcomes: list[tuple[Certificate, Page, Path]] = []
             whole = Certify(
-                self._catalogs, self._asked, into, voice, self.repeat, finished=lambda a: voice.keep(page.line_of(a))
+                self._catalogs,
+                self._asked,
+                into,
+                voice,
+                self.repeat,
+                finished=lambda a: voice.keep(page.line_of(a)),
+                complete=lambda: outcomes.append(self._write(whole, into)),
             )
             try:
                 whole.go()
@@ -205,26 +213,35 @@ class CertifyOptions(Options):
                     f"{whole.remaining} of {len(self._asked) * len(self._catalogs)} requirements are still to be asked"
                 )
                 raise stopping.Stopped(f"{so_far}; continue with: {goes_on}") from e
-        return self._show(whole, into)
+        return self._show(whole, into, *outcomes[-1])
 
-    def _show(self, whole: Certify, into: Path) -> int:
-        from checkers.certificate import Conclusion, compared
-        from harness.certify.certify import LEFT
-        from harness.cli.terminal import show
+    def _write(self, whole: Certify, into: Path) -> tuple[Certificate, Page, Path]:
+        """Write what comes out into the folder; return the page's path, too."""
         from reports import certify as page
         from reports.drawing import render
 
-        asked = {r.id for r in self._asked}
-        beyond = {a.id for a in whole.answers} - asked
-        only = {"only": None} if beyond else {}  # what an earlier command asked into this folder is on the page, too
+        only = {"only": None} if self._beyond(whole) else {}
         certificate = whole.certificate(published(self.words(into=None, store=None, catalog=self.catalog, **only)))
-        made = page.of(certificate, asked)
+        made = page.of(certificate, {r.id for r in self._asked})
         written = render.write(made, into)
         for name in self._catalogs:
             badge = json.dumps(page.badge_json(certificate, name)) + "\n"
             write_output(into / (f"badge-{name}.json" if len(self._catalogs) > 1 else "badge.json"), badge)
         if self.output is not None:
             write_output(self.output, render.data(made))
+        return certificate, made, written
+
+    def _beyond(self, whole: Certify) -> set[str]:
+        """What an earlier command asked into this folder is on the page, too."""
+        return {a.id for a in whole.answers} - {r.id for r in self._asked}
+
+    def _show(self, whole: Certify, into: Path, certificate: Certificate, made: Page, written: Path) -> int:
+        from checkers.certificate import Conclusion, compared
+        from harness.certify.certify import LEFT
+        from harness.cli.terminal import show
+
+        beyond = self._beyond(whole)
+        only = {"only": None} if beyond else {}
         typer.echo()
         ends = {"page": written, "json": written.with_suffix(".json"), "again": self.again(into=None, **only)}
         left = {"left": left_over(places, into / LEFT, self._stores)} if (places := whole.left()) else {}

@@ -10,7 +10,7 @@ from harness.certify.requirement import Exchanges, Judgement, Level, Requirement
 
 
 def ask(kit: Kit) -> None:
-    for n in range(4 * kit.rounds):
+    for n in kit.turns(4 * kit.rounds):
         space = kit.namespace()
         path = rest.namespace_path(space)
         kit.race(
@@ -39,8 +39,8 @@ REQUIREMENT = Requirement(
     group="namespaces and tables and views",
     sentence="A namespace is dropped or gets a table, never both.",
     asked=(
-        "Up to 100 rounds, each with a new namespace: one client drops it while another creates a table in it. It"
-        " ends after the first round in which both got 2xx."
+        "Up to 100 rounds, each with a new namespace, after 25 for no longer than a minute: one client drops it while "
+        "another creates a table in it. It ends after the first round in which both got 2xx."
     ),
     to_do=(
         "Let the creation of a table lock or change the namespace's row, or let a foreign key do it, so that the "

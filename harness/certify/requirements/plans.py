@@ -37,7 +37,7 @@ def ask(kit: Kit) -> None:
     table.commit("set-up", rest.remove_snapshots(old))
     _plan(kit, table, "expired", old)
     with contextlib.suppress(NotApplicable):  # a server that answers each plan at once has no plans to ask for
-        kit.applies("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}")
+        kit.server.check_declares("GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan/{plan-id}")
         kit.send("foreign", "GET", f"{table.path}/plan/icequake-no-plan")
 
 

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 
-from harness.certify.kit import CLIENTS, Kit
 from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
-
-
-def ask(kit: Kit) -> None:
-    table = kit.table()
-    base = table.grown(1)[0]
-    for n in range(4 * kit.rounds):
-        kit.race(*[partial(table.append, f"round:{n}", base, n + 2)] * CLIENTS)
-        base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
+from harness.certify.rivals import ASKED, rivals_on_one_base
 
 
 def judge(seen: Exchanges) -> Judgement:
@@ -30,7 +21,10 @@ REQUIREMENT = Requirement(
     id="raced-conflict-is-409",
     group="statuses",
     sentence="Also a commit that loses inside the server is answered with 409.",
-    asked="100 rounds: 8 clients append on one base at once. Every commit that is not made must get 409.",
+    asked=ASKED.format(
+        judged="Every commit that is not made must get 409.",
+        others="`one-winner-per-base` and `refused-is-not-applied`",
+    ),
     to_do=(
         "Map what a database says of a race that was lost (no row changed, a serialization failure, a violated "
         "key, a lock that was not got) to 409 CommitFailedException, not to 500."
@@ -38,7 +32,7 @@ REQUIREMENT = Requirement(
     level=Level.MUST,
     source="rest-catalog-open-api.yaml l.1162",
     effect=Severity.BREAKS,
-    ask=ask,
+    ask=rivals_on_one_base,
     judge=judge,
     tries=1,
     any_catalog=True,

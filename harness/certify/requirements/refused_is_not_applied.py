@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from harness.certify.kit import CLIENTS, Kit
 from harness.certify.requirement import Exchanges, Judgement, Level, Requirement, Severity, failed, passed
-
-
-def ask(kit: Kit) -> None:
-    table = kit.table()
-    base = table.grown(1)[0]
-    for n in range(kit.rounds):
-        kit.race(*[partial(table.append, f"round:{n}", base, n + 2)] * CLIENTS)
-        base = table.load(f"load:{n}").metadata.get("current-snapshot-id", base)
+from harness.certify.rivals import ASKED, rivals_on_one_base
 
 
 def judge(seen: Exchanges) -> Judgement:
@@ -30,9 +20,9 @@ REQUIREMENT = Requirement(
     id="refused-is-not-applied",
     group="one winner and nothing lost",
     sentence="Nothing that the server answered with 4xx is in the table later.",
-    asked=(
-        "25 rounds: 8 clients append on one base at once, and the table is loaded after each round. No load may "
-        "have the snapshot of a commit that got 4xx."
+    asked=ASKED.format(
+        judged="No load may have the snapshot of a commit that got 4xx.",
+        others="`one-winner-per-base` and `raced-conflict-is-409`",
     ),
     to_do=(
         "Answer 4xx only if the swap was certainly not made. If an attempt's outcome is not known, look whether "
@@ -41,7 +31,7 @@ REQUIREMENT = Requirement(
     level=Level.CLIENTS,
     source="SnapshotProducer.commit: after a refusal it deletes the files of its snapshot",
     effect=Severity.LOSS,
-    ask=ask,
+    ask=rivals_on_one_base,
     judge=judge,
     tries=1,
     any_catalog=True,

@@ -21,7 +21,7 @@ from harness.certify.requirement import (
 
 def ask(kit: Kit) -> None:
     space = kit.namespace()
-    for n in range(2 * kit.rounds):
+    for n in kit.turns(2 * kit.rounds):
         table, other = kit.table(space, f"a{n}"), kit.table(space, f"b{n}")
         kit.race(
             partial(_rename, kit, f"rename:{n}", space, f"a{n}", f"c{n}"),
@@ -74,8 +74,8 @@ REQUIREMENT = Requirement(
     group="namespaces and tables and views",
     sentence="A commit beside a rename is in the renamed table, or refused; of two renames to one name one is made.",
     asked=(
-        "50 rounds with two new tables: both are renamed to one name at once, while each of them gets a commit. "
-        "Then all three names are loaded."
+        "Up to 50 rounds with two new tables, after 25 for no longer than a minute: both are renamed to one name at "
+        "once, while each of them gets a commit. Then all three names are loaded."
     ),
     to_do=(
         "Change the name in the row that commits change, by one atomic update that finds it by the table's "

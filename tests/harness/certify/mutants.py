@@ -72,7 +72,7 @@ class MakesAllRivals(Merging):
         return appends(body) and not firsts(body)
 
 
-@breaks("acknowledged-is-kept")
+@breaks("acknowledged-is-kept", "one-winner-per-base")
 class AcknowledgesAndForgets(Catalog):
     """Each seventh append of a table is answered and not kept."""
 

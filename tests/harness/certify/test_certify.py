@@ -21,10 +21,11 @@ from checkers.certificate import (
     Severity,
     compared,
 )
+from harness.campaign.stacks import WarmStacks
 from harness.certify import kit
 from harness.certify.certify import asked_once, concluded, read
 from harness.certify.exchanges import Exchanges
-from harness.certify.kit import SetUpError
+from harness.certify.kit import ServerDescription, SetUpError
 from harness.certify.requirement import Judgement, failed, keeps_acknowledged, passed
 from harness.certify.requirements import GROUPS, document, how, requirements
 from harness.cli.app import app
@@ -103,6 +104,49 @@ def own(tmp_path: Path) -> Iterator[Path]:
 def typed(*words: object) -> tuple[int, str]:
     result = CliRunner().invoke(app, ["certify", *map(str, words)], standalone_mode=False)
     return 254 if result.exception else result.return_value, result.output + str(result.exception or "")
+
+
+class Recording(Catalog):
+    """It keeps which namespaces were made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[str] = []
+
+    def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], data: bytes) -> Reply:
+        if method == "POST" and path.endswith("/namespaces"):
+            self.made.append(json.loads(data)["namespace"][0])
+        return super().answer(method, path, query, headers, data)
+
+
+def test_requirements_that_ask_the_same_are_asked_once_and_each_is_judged(tmp_path: Path) -> None:
+    rivals = ("one-winner-per-base", "refused-is-not-applied", "raced-conflict-is-409")
+    catalog, into = Recording(), tmp_path / "into"
+    with serving(catalog) as uri:
+        file = tmp_path / "mine.yaml"
+        file.write_text(f"spark: {{type: rest, uri: '{uri}'}}\n")
+        code, out = typed("--catalog", file, "--only", ",".join(rivals), "--repeat", 2, "--into", into)
+        assert code == 0, out
+        assert len(catalog.made) == 2, "one for each try, not for each requirement"
+        answers = read(into / "certify.json").answers
+        assert sorted(a.id for a in answers) == sorted(rivals) and {a.tries for a in answers} == {2}
+        code, out = typed("--catalog", file, "--only", ",".join(rivals), "--repeat", 2, "--into", into)
+        assert code == 0 and len(catalog.made) == 4, "a new certificate is asked anew"
+
+
+def test_the_page_is_there_before_the_servers_are_ended(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into, there = tmp_path / "into", []
+    end = WarmStacks.close
+
+    def close(stacks: WarmStacks[ServerDescription]) -> None:
+        there.append((into / "certify.html").exists())
+        end(stacks)
+
+    monkeypatch.setattr(WarmStacks, "close", close)
+    code, out = typed("--catalog", own, "--only", "null-ref", "--into", into)
+    assert code == 0 and there == [True], out
 
 
 def test_a_foreign_server_is_certified_by_its_file_alone(own: Path, tmp_path: Path) -> None:

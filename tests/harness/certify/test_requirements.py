@@ -88,3 +88,13 @@ def test_what_is_said_of_rounds_and_of_what_is_sent_again_is_so(
     assert len({label.rpartition(":")[2] for label in labels}) == int(rounds[1]) * ROUNDS // kit_module.ROUNDS
     if (clients := CLIENTS_SAID.search(requirement.asked)) is not None:
         assert max(labels.values()) == int(clients[1]) + ("one more does" in requirement.asked), labels
+
+
+def test_what_is_rare_is_looked_for_in_more_rounds_as_long_as_they_are_fast(
+    reference: tuple[Catalog, ServerDescription],
+) -> None:
+    seconds = iter(range(0, 10_000, 100))
+    with Kit(reference[1], "slow", rounds=ROUNDS, now=lambda: next(seconds)) as kit:
+        assert list(kit.turns(4 * ROUNDS)) == [*range(ROUNDS)], "the least that is asked is asked, however slow"
+    with Kit(reference[1], "fast", rounds=ROUNDS, now=lambda: 0.0) as kit:
+        assert list(kit.turns(4 * ROUNDS)) == [*range(4 * ROUNDS)]
