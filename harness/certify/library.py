@@ -6,12 +6,11 @@ requirement is asked and judged as it is of a server; 500 is an exception that s
 
 from __future__ import annotations
 
-import contextlib
 import json
 import queue
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlencode
 
 from pydantic import ValidationError
@@ -24,6 +23,8 @@ from harness.certify.kit import ServerDescription
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import CommitTableResponse, Table
+
+R = TypeVar("R")
 
 SPOKEN = frozenset({"sql", "hive", "glue", "dynamodb"})
 """The types of PyIceberg's catalogs that have no REST server."""
@@ -65,9 +66,11 @@ class LibraryServer(ServerDescription):
         """What makes requests of it."""
         return LibraryClient(self, heard)
 
-    @contextlib.contextmanager
-    def catalog(self) -> Iterator[Catalog]:
-        """A client for one operation. Two operations at a time have two: they are as separate as two processes."""
+    def use(self, act: Callable[[Catalog], R]) -> R:
+        """Do one operation. Two at a time have two clients: they are as separate as two processes.
+
+        No context manager: contextlib sets the traceback of an exception, which those of Hive's metastore do not permit.
+        """
         from pyiceberg.catalog import load_catalog
 
         try:
@@ -75,7 +78,7 @@ class LibraryServer(ServerDescription):
         except queue.Empty:
             found = load_catalog("certify", **self.properties)
         try:
-            yield found
+            return act(found)
         finally:
             self._idle.put(found)
 
@@ -101,8 +104,8 @@ class LibraryClient:
         """Do it; headers and ``raw`` are of HTTP and mean nothing here. Raises NotApplicable: PyIceberg cannot do it."""
         status, answer = 200, None
         try:
-            with self.server.catalog() as catalog:
-                answer = _done(catalog, method, [unquote(p) for p in path.split("/")], body, dict(query or {}))
+            steps = [unquote(p) for p in path.split("/")]
+            answer = self.server.use(lambda catalog: _done(catalog, method, steps, body, dict(query or {})))
         except NotImplementedError:  # as in PyIceberg's catalog of DynamoDB, which commits nothing
             raise NotApplicable(Absent.NO_OPERATION) from None
         except Exception as e:

@@ -115,8 +115,7 @@ def of_properties(given: Mapping[str, object], name: str) -> ServerDescription:
     if values.get("type") in SPOKEN or "py-catalog-impl" in values:
         server = LibraryServer(values.get("uri", ""), properties=values)
         try:
-            with server.catalog() as catalog:
-                catalog.list_namespaces()
+            server.use(lambda catalog: catalog.list_namespaces())
         except Exception as e:  # of any library that a catalog of PyIceberg uses
             message = f"{type(e).__name__}: {' '.join(str(e).split())}"
             raise SetUpError(f"catalog {name}: PyIceberg does not reach it: {message}") from None

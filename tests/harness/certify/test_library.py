@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hive_metastore.ttypes import InvalidObjectException
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import CommitTableResponse, Table
 
@@ -63,6 +64,13 @@ class PurgesNothing(SqlCatalog):
         raise NotImplementedError
 
 
+class Unworded(SqlCatalog):
+    """It refuses a namespace by an exception of the metastore's client, which nothing can be set of."""
+
+    def create_namespace(self, *_: Any, **__: Any) -> None:
+        raise InvalidObjectException("no such database")
+
+
 def sql(tmp_path: Path, **more: str) -> ServerDescription:
     given = {"uri": f"sqlite:///{tmp_path / 'c.sqlite'}", "warehouse": f"file://{tmp_path / 'files'}"}
     return of_properties({**given, **(more or {"type": "sql"})}, "mine")
@@ -81,6 +89,13 @@ def test_a_catalog_of_pyiceberg_is_asked_as_a_server_is(tmp_path: Path) -> None:
 def test_what_such_a_catalog_breaks_is_found(catalog: type[SqlCatalog], id: str, tmp_path: Path) -> None:
     server = sql(tmp_path, **{"py-catalog-impl": f"{__name__}.{catalog.__name__}"})
     assert asked_once(BY_ID[id], server, ROUNDS).conclusion is Conclusion.FAIL
+
+
+def test_an_exception_of_hives_metastore_is_told_as_what_it_is(tmp_path: Path) -> None:
+    """Its classes are frozen, and who sets its traceback, as contextlib does, gets a TypeError in its place."""
+    server = sql(tmp_path, **{"py-catalog-impl": f"{__name__}.Unworded"})
+    with Kit(server, "x") as kit, pytest.raises(SetUpError, match="500 InvalidObjectException"):
+        kit.namespace()
 
 
 def test_a_catalog_that_is_not_reached_is_named(tmp_path: Path) -> None:
@@ -158,7 +173,7 @@ def test_what_it_was_asked_with_goes_at_the_end(catalog: type[SqlCatalog], tmp_p
     path = f"{catalog.__module__}.{catalog.__name__}"
     server = sql(tmp_path, **{"py-catalog-impl": path})
     assert isinstance(server, LibraryServer)
-    with server.catalog() as there, Kit(server, "x") as kit:
+    with Kit(server, "x") as kit:
         kit.table()
-        assert there.list_namespaces()
-    assert not there.list_namespaces()
+        assert server.use(lambda there: there.list_namespaces())
+    assert not server.use(lambda there: there.list_namespaces())
