@@ -1,7 +1,7 @@
 """Certificates in the documents: ``python -m harness.certify.documents certify.json …`` writes what came into them.
 
-Each catalog's page in ``docs/catalogs`` gets what does not hold, ``docs/certify.md`` the matrix of all. Give the certificates of all catalogs,
-also several of one: their tries are added.
+Each catalog's page in ``docs/catalogs`` gets what does not hold, ``docs/certify.md`` the matrix of all. Of several certificates of one catalog
+the tries are added. A catalog whose certificate is not given keeps its page, and its column is what that page says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checkers.certificate import Certificate, Conclusion, Question, RequirementResult
 from harness.certify.certify import WORST, read
-from reports.timetofind import markdown, written
+from reports.timetofind import BEGIN, END, PageError, markdown, written
 
 PAGES, MATRIX = Path("docs/catalogs"), Path("docs/certify.md")
 PAGE_PART, MATRIX_PART = "certificate", "certificates"
@@ -27,6 +27,15 @@ OWN = re.compile(
 """Names and ids that no other try has, and the prefix of a warehouse."""
 PLACE = re.compile(r"\b(?:https?|s3a?|file):/+\S*?([^/\s]*)(?=[\s,;)\]]|$)|\b\d+(?:\.\d+){3}:\d+")
 """An address of one machine; of a file its name is kept."""
+TOLD_ROW = re.compile(
+    r"^\| `(?P<id>[a-z0-9-]+)` \| (?:\*\*)?(?P<verdict>fail|soft|error)(?:\*\* \((?P<effect>[a-z ]+)\))?, \d",
+    re.MULTILINE,
+)
+TOLD_NUMBER = re.compile(r"^\* `([a-z0-9-]+)`: ", re.MULTILINE)
+TOLD_ABSENT = re.compile(r"^\* n/a, [^`]*: (.*)$", re.MULTILINE)
+TOLD_HEAD = re.compile(r"\b(\d+) of (\d+) asked; ")
+"""What a page that :func:`page` wrote says."""
+TOLD_COLUMN = re.compile(r"(?<=\| \[`)[a-z0-9-]+(?=`\]\(catalogs/)")
 SAME = re.compile(r"…(?:, …)+")
 
 
@@ -78,33 +87,64 @@ def _row(a: RequirementResult) -> list[str]:
     return [f"`{a.id}`", f"{verdict}, {a.alike} of {a.tries}", plainly(came)]
 
 
-def matrix(c: Certificate) -> str:
-    """Requirement × catalog in Markdown."""
-    by_catalog = {name: c.of(name) for name in c.servers}
-    linked = [f"[`{name}`](catalogs/{name}.md)" for name in by_catalog]
-    return markdown(["requirement", *linked], _rows(c.questions, list(by_catalog.values())))
+def matrix(questions: Sequence[Question], columns: Mapping[str, Mapping[str, str]]) -> str:
+    """Requirement × catalog in Markdown.
+
+    Args:
+        columns: catalog → what stands in it for each requirement that was asked, or does not apply.
+    """
+    linked = [f"[`{name}`](catalogs/{name}.md)" for name in columns]
+    return markdown(["requirement", *linked], _rows(questions, list(columns.values())))
 
 
-def _rows(questions: Sequence[Question], answers: Sequence[Mapping[str, RequirementResult]]) -> Iterator[list[str]]:
+def _rows(questions: Sequence[Question], columns: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
     group = ""
     for q in questions:
         if q.group != group:
             group = q.group
-            yield [f"**{group}**", *("" for _ in answers)]
-        yield [f"`{q.id}`", *(_cell(a.get(q.id)) for a in answers)]
+            yield [f"**{group}**", *("" for _ in columns)]
+        yield [f"`{q.id}`", *(column.get(q.id, "not asked") for column in columns)]
 
 
-def _cell(a: RequirementResult | None) -> str:
-    if a is None:
-        return "not asked"
-    return f"**{a.effect}**" if a.conclusion is Conclusion.FAIL else str(a.conclusion)
+def _column(c: Certificate, catalog: str) -> dict[str, str]:
+    return {
+        id: f"**{a.effect}**" if a.conclusion is Conclusion.FAIL else str(a.conclusion)
+        for id, a in c.of(catalog).items()
+    }
+
+
+def told(text: str, questions: Sequence[Question], file: str) -> dict[str, str]:
+    """The column of a catalog, from its page, which names all but what holds.
+
+    Raises:
+        PageError: it does not say of each question whether it was asked, so nobody knows what holds.
+    """
+    _, _, part = text.partition(BEGIN.format(PAGE_PART))
+    part, _, _ = part.partition(END.format(PAGE_PART))
+    found = {m["id"]: f"**{m['effect']}**" if m["effect"] else m["verdict"] for m in TOLD_ROW.finditer(part)}
+    found |= dict.fromkeys(TOLD_NUMBER.findall(part), str(Conclusion.INFO))
+    errors = sum(verdict == Conclusion.ERROR for verdict in found.values())
+    absent = {id for line in TOLD_ABSENT.findall(part) for id in re.findall(r"`(.*?)`", line)}
+    asked = TOLD_HEAD.search(part)
+    if asked is None or int(asked[2]) != len(questions) or int(asked[1]) + errors + len(absent) != len(questions):
+        raise PageError(f"{file}: is no whole certificate of {len(questions)} requirements; give its certify.json")
+    found |= dict.fromkeys(absent, str(Conclusion.NOT_APPLICABLE))
+    return {q.id: found.get(q.id, str(Conclusion.PASS)) for q in questions}
 
 
 def write(certificates: Sequence[Certificate], root: Path) -> None:
-    """Write them into the documents. Raises PageError: a page has no marks."""
+    """Write them into the documents. Raises PageError: a page has no marks, or one of a catalog that is not given does not say all."""
     whole = together(certificates)
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in sorted((root / PAGES).glob("*.md"))}
+    before = (root / MATRIX).read_text(encoding="utf-8")
+    others = [name for name, text in pages.items() if BEGIN.format(PAGE_PART) in text]
+    columns = {
+        name: _column(whole, name) if name in whole.servers else told(pages[name], whole.questions, f"{name}.md")
+        for name in dict.fromkeys([*TOLD_COLUMN.findall(before), *whole.servers, *others])
+        if name in whole.servers or name in others
+    }
     parts = [(PAGES / f"{name}.md", PAGE_PART, page(whole, name)) for name in whole.servers]
-    for file, name, text in [*parts, (MATRIX, MATRIX_PART, matrix(whole))]:
+    for file, name, text in [*parts, (MATRIX, MATRIX_PART, matrix(whole.questions, columns))]:
         path = root / file
         path.write_text(written(path.read_text(encoding="utf-8"), {name: text}, str(file)), encoding="utf-8")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
     from harness.certify.certify import Certify
     from harness.certify.requirement import Requirement
     from reports.drawing.page import Page
+
+
+BOTO3 = "install --no-deps boto3 botocore s3transfer jmespath"
+"""botocore wants another python-dateutil than the one that is pinned, and works with that one."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class CertifyOptions(Options):
                 )
             if OURS[name].wire == "aws" and find_spec("boto3") is None:
                 raise BadArgument(
-                    f"--catalog {name}: PyIceberg asks it by boto3, which is not installed; install it beside icequake"
+                    f"--catalog {name}: PyIceberg asks it by boto3, which is not installed; type: {sys.executable} -m pip {BOTO3}"
                 )
 
     @cached_property

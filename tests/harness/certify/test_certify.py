@@ -446,7 +446,7 @@ def test_a_wrong_credential_is_said_in_the_servers_words(tmp_path: Path) -> None
         (["--explain", "nul-ref"], "did you mean null-ref"),
         (["--catalog", "hadoop"], "PyIceberg has no such catalog"),
         (["--catalog", "hive-nolock"], "it is asked as hive; give hive"),
-        (["--catalog", "glue"], "by boto3, which is not installed"),
+        (["--catalog", "glue"], "by boto3, which is not installed; type: "),
         (["--against", "README.md"], "README.md: is no certify.json; give one that icequake certify wrote"),
         (
             ["--against", "workloads/quick.yaml"],

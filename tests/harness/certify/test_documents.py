@@ -11,6 +11,7 @@ import pytest
 from checkers.certificate import Absent, Certificate, Conclusion, Level, RequirementResult, Severity
 from harness.certify import documents
 from harness.certify.requirements import requirements
+from reports.timetofind import PageError
 
 ROOT = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 MATRIX = re.compile(r"<!-- certificates: begin -->\n(.*)<!-- certificates: end -->", re.DOTALL)
@@ -88,6 +89,49 @@ def test_what_is_written_stands_between_the_marks_of_each_page_and_in_the_matrix
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     assert "| `null-ref` |" in (tmp_path / "docs/catalogs/a.md").read_text()
     assert "All of them hold." in (tmp_path / "docs/catalogs/b.md").read_text()
+
+
+def pages(root: Path, **texts: str) -> None:
+    """Documents with a page of each of these catalogs, and the matrix."""
+    (root / documents.PAGES).mkdir(parents=True)
+    for name, text in texts.items():
+        (root / documents.PAGES / f"{name}.md").write_text(
+            f"<!-- certificate: begin -->\n\n{text}\n<!-- certificate: end -->\n"
+        )
+    (root / documents.MATRIX).write_text("<!-- certificates: begin -->\n<!-- certificates: end -->\n")
+
+
+def test_the_column_of_a_catalog_that_is_not_asked_anew_is_what_its_page_says(tmp_path: Path) -> None:
+    ids = [r.id for r in requirements()]
+    given = dict.fromkeys(ids, Conclusion.PASS) | {
+        "null-ref": Conclusion.FAIL,
+        "etag-fresh": Conclusion.SOFT,
+        "overload": Conclusion.ERROR,
+        "progress": Conclusion.INFO,
+        "plans": Conclusion.NOT_APPLICABLE,
+        "credentials": Conclusion.NOT_APPLICABLE,
+    }
+    old = certificate(
+        *(answer(id, c, why="it is so", expected="409", actual="a `b`: c") for id, c in given.items()), catalog="old"
+    )
+    new = certificate(answer("null-ref", Conclusion.PASS), catalog="new")
+    pages(tmp_path, old="", new="", all="")
+    documents.write([old, new, certificate(*(answer(id, Conclusion.PASS) for id in ids), catalog="all")], tmp_path)
+    both = (tmp_path / documents.MATRIX).read_text()
+    documents.write([new], tmp_path)
+    now = (tmp_path / documents.MATRIX).read_text()
+    assert both == now
+    assert "| `null-ref` | **loses data** | pass | pass |" in now
+    assert "| `overload` | error | not asked | pass |" in now
+
+
+def test_a_page_that_does_not_say_what_was_asked_gives_no_column(tmp_path: Path) -> None:
+    some = documents.page(certificate(answer("null-ref", Conclusion.PASS), catalog="some"), "some")
+    pages(tmp_path, some=some, new="")
+    with pytest.raises(
+        PageError, match=r"some\.md: is no whole certificate of 60 requirements; give its certify\.json"
+    ):
+        documents.write([certificate(answer("null-ref", Conclusion.PASS), catalog="new")], tmp_path)
 
 
 def test_the_matrix_of_the_documents_has_each_requirement_and_says_what_the_pages_say() -> None:
