@@ -231,18 +231,40 @@ class Numbers(Judging):
     def _overlaps(self, ranges: list[tuple[int, int, Commit]]) -> None:
         """Two snapshots that a version lists together, whose ranges share row ids."""
         ranges.sort(key=lambda r: (r[0], r[1], r[2].sequence_number))
-        for (_, end, a), (first, _, b) in pairwise(ranges):
+        for (_, end, a), (first, until, b) in pairwise(ranges):
             if first < end and (clash := self._listed_together((a, b))) is not None:
                 m = clash[0]
+                ops, why = _newest_first((a, b)), ""
+                if (led := self._misled((a, end), (b, until))) is not None:
+                    makers, why = led
+                    ops = tuple(dict.fromkeys((*makers, *ops)))
                 self.found(
                     "row-id-overlap",
                     f"version {m.n} ({m.location}) lists {explain.snapshot(a)}{self.makers.of(a)} with the row ids {a.first_row_id} to "
                     f"{end - 1}, "
-                    f"and {explain.snapshot(b)}{self.makers.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.",
-                    ops=_newest_first((a, b)),
+                    f"and {explain.snapshot(b)}{self.makers.of(b)} whose row ids begin at {first}: rows of both have the same _row_id.{why}",
+                    ops=ops,
                     snapshots=(a.snapshot_id, b.snapshot_id),
                     files=(m.location,),
                 )
+
+    def _misled(self, *ranges: tuple[Commit, int]) -> tuple[tuple[str, ...], str] | None:
+        """Of two commits, with the ends of their row ids, that share some: who made the version that led the newer one to ids in use, and a
+        sentence on it. None if the newer one began below the next row id that it was told."""
+        (older, end), (newer, _) = sorted(ranges, key=lambda r: (r[0].metadata, r[0].sequence_number))
+        before = self._steps[newer.metadata].before
+        told = None if before is None else before.next_row_id
+        if told is None or newer.first_row_id is None or newer.first_row_id < told:
+            return None
+        between = self.chain.log.metadata[older.metadata : newer.metadata]
+        wrong = next((m for m in between if m.next_row_id is not None and m.next_row_id < end), None)
+        if wrong is None:
+            return None
+        why = (
+            f" Version {wrong.n} ({wrong.location}), {self.makers.made_by(wrong)}, says next-row-id {wrong.next_row_id}, though row ids up to "
+            f"{end - 1} were assigned; {explain.snapshot(newer)} begins where it was told."
+        )
+        return self.makers.accused(self._steps[wrong.n]), why
 
     def position_deletes(self) -> None:
         """A version 3 table gets no new position delete files; those from before its upgrade may stay."""

@@ -1110,6 +1110,16 @@ def row_ids_overlap() -> Drawing:
     return d
 
 
+def told_a_row_id_in_use() -> Drawing:
+    """The second snapshot assigns ids that its version's next-row-id does not count; the third begins there, as it has to."""
+    d = Drawing()
+    d.commit(1, add=[A])
+    n = d.versions[-1].next_row_id or 0
+    d.commit(2, first_row_id=n + 1, added_rows=1, change={"next_row_id": n})
+    d.commit(3, first_row_id=n, added_rows=3, change={"next_row_id": n + 3})
+    return d
+
+
 def next_row_id_too_low() -> Drawing:
     d = Drawing()
     d.commit(1, add=[A], change={"next_row_id": 1})
@@ -1570,6 +1580,15 @@ def test_a_broken_rule_is_named_and_no_other(name: str, drawing: Callable[[], Dr
     assert SPEC_RULES[name].promise in a.explanation and SPEC_RULES[name].section in a.explanation
     assert a.snapshots or a.files
     assert set(a.ops) <= {e.op for e in d.events} | {"op-50"}
+
+
+def test_an_id_that_two_rows_have_is_laid_on_who_wrote_the_wrong_next_row_id() -> None:
+    by_name = {a.name: a for a in told_a_row_id_in_use().check().anomalies}
+    assert {*by_name} == {"next-row-id", "row-id-overlap"}
+    a = by_name["row-id-overlap"]
+    assert a.ops == ("op-2", "op-3") and "begins where it was told" in a.explanation
+    (own,) = row_ids_overlap().check().anomalies
+    assert "begins where it was told" not in own.explanation
 
 
 def test_every_rule_has_a_test() -> None:
