@@ -120,7 +120,12 @@ def _load(run: RunFolder) -> Evidence:
     complete = state.get("state") == "complete" and not full.problems
     attempts = attempts_by_op(full.events)
     logs = {name: counted(log, attempts) for name, log in tablelog_file.read_all(run.tablelog).items()}
-    seen = _with_proxies(Evidence(full, logs, tables, complete), run.proxy)
+    return with_makers(Evidence(full, logs, tables, complete), run.proxy)
+
+
+def with_makers(e: Evidence, proxylog: Path) -> Evidence:
+    """The evidence with what proxies saw, whose snapshots name the operations that made them, as far as that is known."""
+    seen = _with_proxies(e, proxylog)
     try:
         return named(seen)
     except UnpairedError:  # said by the verdict of the history

@@ -22,7 +22,7 @@ from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.plan import Plan, readable_part
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
-from checkers.judge.runfolder import ran_of, whole
+from checkers.judge.runfolder import ran_of, whole, with_makers
 from checkers.judge.stories import NOTHING_TOLD, Stories
 from checkers.judge.telling import tell
 from checkers.names import Harm, meaning
@@ -286,12 +286,12 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     if run is not None and run.get("state") == "running":  # or it was killed; then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
     results = _read_mapping(folder / "results.json", problems)
-    if evidence is not None:
-        told, logs = evidence.history, dict(evidence.logs)
-    else:
+    if evidence is None:
         told = _history(folder, run or {}, problems)
         attempts = attempts_by_op(told.events)
         logs = {name: counted(log, attempts) for name, log in _logs(folder, problems).items()}
+        evidence = with_makers(Evidence(told, logs, plan.promised), folder / "proxy.jsonl")
+    told, logs = evidence.history, dict(evidence.logs)
     problems += told.problems
     try:
         operations = tuple(told.operations())
@@ -316,7 +316,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         change_requests(folder / "proxy.jsonl"),
         scans(folder / "proxy.jsonl"),
         accepted_from_json(results or {}, plan.tables or ()),
-        _told(results, verdicts, evidence or Evidence(told, logs, plan.promised), plan),
+        _told(results, verdicts, evidence, plan),
     )
 
 

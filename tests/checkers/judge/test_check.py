@@ -16,6 +16,7 @@ from checkers.commits import Commits
 from checkers.evidence import tablelog_file
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, HistoryError
+from checkers.evidence.makers import named_by
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import StoreError
 from checkers.evidence.tablelog import Commit, TableLog, TableLogError
@@ -25,6 +26,7 @@ from checkers.reads.checker import Reads
 from checkers.replay.walk import Replay
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Checker, Validity, Verdict
+from reports.run import stored as shown_run
 from tests.support.drawing import Drawing, row
 from tests.support.judging import UNREDUCED
 from tests.support.simulator import Defects, Simulation, simulate
@@ -99,6 +101,13 @@ def stored(
     (folder / "plan.yaml").write_text(yaml.safe_dump({"workload": "simulated", "tables": tables, **(plan or {})}))
     (folder / "run.json").write_text(json.dumps({"state": state}))
     return folder
+
+
+def test_a_stored_run_is_shown_with_the_makers_of_its_snapshots_that_its_verdict_knows(tmp_path: Path) -> None:
+    folder = stored(simulate(5, SPECS, ops=15, engines=("spark", "duckdb", "spark", "duckdb")), tmp_path / "r")
+    judged, shown = load_evidence(folder), shown_run.load(folder)
+    assert any(named_by(c) == "rows" for log in judged.logs.values() for c in log.commits)
+    assert shown.logs == judged.logs
 
 
 # --- the run's verdict --------------------------------------------------------------------------------------------------
