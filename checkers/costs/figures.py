@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from checkers.evidence.error_chain import first_line, message_pattern, most_specific
+from checkers.evidence.error_chain import first_line, in_words, message_pattern, most_specific, short_class
 from checkers.evidence.history import ErrorChain, Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
@@ -77,11 +77,13 @@ def tallies(operations: Iterable[Operation], key: Callable[[Operation], str]) ->
 
 @dataclass
 class ErrorGroup:
-    """Operations that ended in the same way: same class and message pattern (``family``); ``line``: what they all say, if they say the same."""
+    """Operations that ended in the same way: same class and message pattern (``family``); ``line``: what the first of them says, and ``alike``:
+    whether all say it."""
 
     name: str
     family: str
     line: str
+    alike: bool = True
     fail: int = 0
     info: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
@@ -90,8 +92,8 @@ class ErrorGroup:
 
     @property
     def text(self) -> str:
-        """What they say, with all that is the same in them."""
-        return self.line or self.family
+        """``ValueError: no such mode``, with what they say if that is the same; else ``ValueError, such as: no file 7``."""
+        return in_words(self.name, self.line) if self.alike else f"{short_class(self.name)}, such as: {self.line}"
 
     @property
     def count(self) -> int:
@@ -113,8 +115,8 @@ def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
         g = groups.get(key)
         if g is None:
             g = groups[key] = ErrorGroup(*key, first_line(message), example_op=o.op, example=o.error)
-        elif g.line != first_line(message):
-            g.line = ""
+        else:
+            g.alike = g.alike and g.line == first_line(message)
         if o.type == "fail":
             g.fail += 1
         else:
@@ -172,6 +174,11 @@ class AttemptFigures:
     def commits(self) -> int:
         """Commits with a known number of attempts."""
         return sum(self.counts.values())
+
+    @property
+    def every(self) -> int:
+        """All commits."""
+        return self.commits + self.unknown
 
     @property
     def retried(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.costs import figures
-from checkers.evidence import error_chain, outcome
+from checkers.evidence import outcome
 from checkers.evidence.history import Operation
 from checkers.evidence.lenient import integer, mapping, number
 from checkers.load import Load
@@ -47,10 +47,7 @@ def _said(ended: list[Operation]) -> str:
         else:
             conflicts[name] += 1
     groups = figures.error_groups(others)
-    parts = [
-        f"{words.grouped(g.count)} × {words.shorten(error_chain.in_words(g.name, g.text), LONGEST_ERROR)}"
-        for g in groups[:MOST_ERRORS]
-    ]
+    parts = [f"{words.grouped(g.count)} × {words.shorten(g.text, LONGEST_ERROR)}" for g in groups[:MOST_ERRORS]]
     if more := sum(g.count for g in groups[MOST_ERRORS:]):
         parts.append(f"{words.grouped(more)} with other errors")
     if conflicts:
@@ -78,10 +75,11 @@ def _classes(conflicts: Counter[str]) -> str:
 def lines(run: Stored) -> list[tuple[str, str]]:
     """The rows ``commits`` and ``untested`` of the last lines on the terminal, as label and text."""
     attempts = figures.attempts_by_table(run.logs)
-    commits, retried = sum(a.commits for a in attempts), sum(a.retried for a in attempts)
-    text = words.grouped(commits)
-    if commits:
-        text += f", {words.grouped(retried)} of them retried ({words.share(retried, commits)})"
+    known, retried, every = (sum(getattr(a, n) for a in attempts) for n in ("commits", "retried", "every"))
+    text = words.grouped(every)
+    if known:
+        of = "them" if known == every else f"the {words.grouped(known)} whose attempts are known"
+        text += f", {words.grouped(retried)} of {of} retried ({words.share(retried, known)})"
     rows = [("commits", text if attempts else "not known: there is no table log")]
     rows += [("untested", text) for text in untested(run.verdicts, run.valid)]
     return rows

@@ -16,6 +16,7 @@ from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
 from reports.run import junit, load_view, page, stored, summary
 from reports.run.banner import banner
+from tests.support.drawing import Drawing, row
 from workloads.tables import COLUMNS
 
 LOST = Anomaly(
@@ -150,9 +151,13 @@ def test_what_all_errors_of_a_kind_say_alike_is_not_cut_out_of_them(tmp_path: Pa
     def of(n: int) -> list[list[str]]:
         return [["builtins.ValueError", f"Cannot write manifest for table version: {n}"]]
 
-    told = "2 × ValueError: Cannot write manifest for table version: "
-    assert rows_of(with_errors(tmp_path / "same", ("fail", of(3)), ("fail", of(3))), "failed") == [f"{told}3"]
-    assert rows_of(with_errors(tmp_path / "unlike", ("fail", of(3)), ("fail", of(4))), "failed") == [f"{told}…"]
+    told = "Cannot write manifest for table version: 3"
+    assert rows_of(with_errors(tmp_path / "same", ("fail", of(3)), ("fail", of(3))), "failed") == [
+        f"2 × ValueError: {told}"
+    ]
+    assert rows_of(with_errors(tmp_path / "unlike", ("fail", of(3)), ("fail", of(4)), ("fail", of(3))), "failed") == [
+        f"3 × ValueError, such as: {told}"
+    ]
     after = "because " + "it is so, " * 10 + "and the key is 7"
     (long,) = rows_of(with_errors(tmp_path / "long", ("fail", [["builtins.ValueError", after]])), "failed")
     assert long.endswith("and the key is 7")
@@ -178,6 +183,20 @@ def test_that_there_is_no_commit_is_said(tmp_path: Path) -> None:
     header = {"type": "header", "format": 2, "table": "orders", "identifier": "c.n.orders", "location": "s3://b/o"}
     (run / "tablelog" / "orders.jsonl").write_text(json.dumps({**header, "columns": list(COLUMNS)}) + "\n")
     assert rows_of(run, "commits") == ["0"]
+
+
+def test_commits_whose_attempts_nobody_knows_are_counted_with_the_others(tmp_path: Path) -> None:
+    drawing = Drawing()
+    for n in range(5):
+        drawing.did(f"w0-{n}", "insert", ids=[n], add=[row(n, "a")])
+    log = drawing.evidence().logs["t"]
+    log = replace(log, commits=tuple(replace(c, attempt=a) for c, a in zip(log.commits, (1, 2, 0, 0, 0), strict=True)))
+    (said,) = [
+        t
+        for name, t in load_view.lines(replace(stored.load(with_errors(tmp_path)), logs={"t": log}))
+        if name == "commits"
+    ]
+    assert said == "5, 1 of the 2 whose attempts are known retried (50.0 %)"
 
 
 def test_what_a_run_did_not_test_is_said(tmp_path: Path) -> None:
