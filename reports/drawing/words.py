@@ -57,6 +57,11 @@ def grouped(value: object) -> str:
     return text.replace(",", "\u202f")
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of a text; none for an empty one."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text) if text else []
+
+
 def share(part: float, whole: float) -> str:
     """A percentage; ``–`` when there is nothing. Never rounds a positive share to 0 % or an incomplete one to 100 %."""
     if not whole:

@@ -187,8 +187,13 @@ def _facts(run: Stored, a: RunAnswer, *, first: bool) -> list[tuple[str, str]]:
     return [*_damage(run, a, legend=first), ("who did it", who), (_PROVOKED, _provoked(run, a))]
 
 
+def remedies(a: RunAnswer) -> list[str]:
+    """What to do that none of its stories happens again, a sentence each, none twice."""
+    return list(dict.fromkeys(x for s in a.stories for x in words.sentences(s.remedy)))
+
+
 def _remedy(a: RunAnswer) -> str:
-    return with_code(next((s.remedy for s in a.stories if s.remedy), ""))
+    return with_code(" ".join(remedies(a)))
 
 
 def _meanwhile(a: RunAnswer) -> str:
@@ -199,13 +204,15 @@ def _meanwhile(a: RunAnswer) -> str:
 
 def _known(run: Stored, a: RunAnswer) -> str:
     known = dict.fromkeys(k for v in a.views for k in v.known)
-    has = stories_view.release(a.views[0].who)
+    who = a.views[0].who
     if known or not run.scenario:
-        return joined((stories_view.known_words(k, has) for k in known), " ") or _documented(run, a)
+        said = (stories_view.known_words(k, stories_view.affected_release(run, k, who)) for k in known)
+        return joined(said, " ") or _documented(run, a)
     own = of_scenario(run.workload)
     thread = run.scenario.get("link")
     if own is not None:
-        return stories_view.known_words(replace(stories_view.known_line(own), headline="", command=""), has)
+        line = replace(stories_view.known_line(own), headline="", command="")
+        return stories_view.known_words(line, stories_view.affected_release(run, line, who))
     return outside(words.link_label(thread), words.safe(thread)) if isinstance(thread, str) else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -35,6 +36,7 @@ from reports.drawing.page import (
 from reports.run import faulted, operations
 from reports.run.plan_view import table_specs
 from reports.run.stored import Stored
+from workloads.engines.engines import ENGINES
 from workloads.operations.kinds import KINDS
 from workloads.tables import ICEBERG, TableFormatName
 
@@ -116,6 +118,14 @@ def release(who: str) -> str:
     """The release of the one who did it, of ``Spark's client (Spark 4.1.4, Iceberg 1.12.0)`` or ``DuckDB 1.5.5``; empty if it is not said."""
     within = who.partition(" (")[2].removesuffix(")")
     return within or (who if any(c.isdigit() for c in who) else "")
+
+
+def affected_release(run: Stored, k: KnownLine, who: str) -> str:
+    """The releases that ran here of the engines that a known defect affects; if it names none that ran, or that one did it: that of ``who``."""
+    own = release(who)
+    named = [e.name for e in ENGINES.values() if re.search(rf"\b{re.escape(e.title)}\b", k.affected)]
+    ran = dict.fromkeys(filter(None, (engines.version_of(name, versions(run)) for name in named)))
+    return own if own in ran else ", ".join(ran) or own
 
 
 def who_and_how(view: StoryView) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -142,7 +141,7 @@ def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> 
         known = dict.fromkeys(k for v in a.views for k in v.known)
         for label, said in (
             ("do now", {s.text: _step(s) for s in steps if s.text in wanted}),
-            ("avoid it", {x: x for story in a.stories for x in _SENTENCE.split(story.remedy) if x}),
+            ("avoid it", {x: x for x in answers.remedies(a)}),
             ("known", {k.command: k.command + (f", {k.href}" if k.href else "") for k in known}),
         ):
             new = [text for key, text in said.items() if key not in told]
@@ -162,9 +161,6 @@ def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> 
 _REST = "The page has the rest: each event, its statements, and all that is to be done, in its order."
 
 
-_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
-
-
 def _few(texts: Sequence[str]) -> str:
     """The first texts, whole, and whether there are more."""
     few, length = list[str](), 0
@@ -180,7 +176,7 @@ def _step(s: RepairStep) -> str:
     """A step of what to do now, in its first sentences; ``stop`` in few words, as all others stand behind it."""
     if s.does is Repair.STOP:
         return f"Stop the writers and the maintenance of {explain.listing(s.tables, MOST_STOPPED) or 'the table'}."
-    return _few(_SENTENCE.split(s.words("its card")))
+    return _few(words.sentences(s.words("its card")))
 
 
 def _names(run: Stored, own: Sequence[Anomaly], to: _Terminal) -> list[str]:

@@ -1267,6 +1267,22 @@ def test_a_known_defect_says_what_has_become_of_it_and_that_this_release_has_it(
     assert "Affected: all. Here ran DuckDB 1.5.5." in first_screen(run, named)
 
 
+def test_what_ran_here_is_the_release_of_what_a_known_defect_affects(run: Path) -> None:
+    plan = yaml.safe_load((run / "plan.yaml").read_text())
+    plan["versions"] |= {"duckdb": "1.5.5"}
+    (run / "plan.yaml").write_text(yaml.safe_dump(plan))
+    known = KnownDefect("duckdb-merge-row-ids", KNOWN, ("undelete",), affected="DuckDB 1.5.4, format version 3")
+    of_spark = replace(lost(0), who="Spark", engine="spark", known=(known,))
+    assert "format version 3. Here ran DuckDB 1.5.5." in first_screen(run, of_spark)
+    both = replace(known, affected="every Iceberg release; DuckDB 1.5.4 and Spark 4")
+    assert "Spark 4. Here ran Spark 4.1.4, Iceberg 1.12.0." in first_screen(run, replace(of_spark, known=(both,)))
+
+
+def test_each_remedy_of_an_answer_is_shown_once(run: Path) -> None:
+    also = (replace(lost(n), remedy=said) for n, said in enumerate(("Set a. Set b.", "Set b. Set c."), 1))
+    assert first_screen(run, replace(lost(0), remedy="Set a."), *also).count("Set a. Set b. Set c.") == 1
+
+
 def deletes(run: Path, count: int) -> list[Operation]:
     """The run's delete, so many times by other names."""
     o = next(o for o in stored.load(run).operations if o.op == "w1-0")
