@@ -476,7 +476,7 @@ class _TableSwaps:
 
     def _who(self, s: PointerSwap) -> str:
         o = self._operations.get(s.op or "")
-        maker = "a commit of nobody's" if o is None else f"the {explain.operation(o)}"
+        maker = "a commit of no known operation" if o is None else f"the {explain.operation(o)}"
         return maker if s.names_place else f"{maker} by {_file(s.new)}"
 
     def _events(self, ops: Sequence[str]) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ class AcknowledgedWrite:
 
     @cached_property
     def dropped(self) -> list[Commit]:
-        """Its snapshots that are not on main; those that main never was at, such as staged ones, count only if it was at no other."""
+        """Its snapshots that are not on main. Snapshots that were never current, such as staged ones, count only if it has no other."""
         off = [c for c in self.t.commits.get(self.o.op, ()) if c.snapshot_id not in self.t.position]
         shown = [c for c in off if c.snapshot_id in self.t.ever_current]
         return shown if shown or self.on_main else off

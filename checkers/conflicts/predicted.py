@@ -245,11 +245,11 @@ def engine_cells(engines: tuple[str, ...], kinds: tuple[str, ...] = ENGINE_KINDS
     both: tuple[Isolation, ...] = ("serializable", "snapshot")
     for placement in ENGINE_PLACEMENTS:
         for isolation in both:
-            for away in range(len(operations)):
+            for offset in range(len(operations)):
                 for n, (engine, first) in enumerate(operations):
-                    other, second = operations[(n + away) % len(operations)]
+                    other, second = operations[(n + offset) % len(operations)]
                     if placement != ENGINE_PLACEMENTS[0] and {first, second} <= EVERYWHERE:
-                        continue
+                        continue  # both are about the whole table, so one placement is enough
                     if isolation in levels(engine, first):
                         yield MatrixCell(first, second, "merge-on-read", 2, isolation, placement, engine, other)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from checkers.evidence.error_chain import first_line, in_words, message_pattern, most_specific, short_class
+from checkers.evidence.error_chain import deciding_error, first_line, in_words, message_pattern, short_class
 from checkers.evidence.history import ErrorChain, Operation
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.timeline.metrics import quantile
@@ -110,7 +110,7 @@ def error_groups(operations: Iterable[Operation]) -> list[ErrorGroup]:
         if o.completed is None:
             name, message = "(never completed)", "the run ended first"
         else:
-            name, message = most_specific(o.error)
+            name, message = deciding_error(o.error)
         key = (name, message_pattern(message))
         g = groups.get(key)
         if g is None:

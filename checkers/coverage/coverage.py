@@ -20,7 +20,7 @@ from typing import Any
 
 from checkers.coverage import requests as proxied
 from checkers.coverage.footprint import Footprint, TableFootprints, placement
-from checkers.coverage.pair import Make, Pair, label
+from checkers.coverage.pair import Pair, TableSetup, label
 from checkers.coverage.phases import LAST, DecidedRequest, Moment, Segment, phase_at, segments
 from checkers.coverage.possible import possible, scripted
 from checkers.coverage.requests import CommitRequests
@@ -260,7 +260,7 @@ def _of_table(t: Timeline, asked: CommitRequests, end: int, seen: Counter[Pair],
     own: dict[str, list[Landing]] = {}
     for x in landed:
         own.setdefault(x.op.op, []).append(x)
-    make, table = Make.of(t.spec), TableFootprints(t)
+    setup, table = TableSetup.of(t.spec), TableFootprints(t)
     footprints: dict[tuple[str, int | None], Footprint] = {}
 
     def footprint(o: Operation, version: int | None) -> Footprint:
@@ -288,7 +288,7 @@ def _of_table(t: Timeline, asked: CommitRequests, end: int, seen: Counter[Pair],
                 untold[kinds] += 1
                 continue
             where = placement(footprint(o, x.version), footprint(x.op, x.version), partitioned=t.spec.partitioned)
-            seen[Pair(kinds[0], s.phase, kinds[1], where, make)] += 1
+            seen[Pair(kinds[0], s.phase, kinds[1], where, setup)] += 1
 
 
 def counts(o: Operation) -> bool:

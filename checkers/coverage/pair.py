@@ -37,8 +37,8 @@ data files, such as a schema change or a rewrite of manifests."""
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 
 
-class Make(NamedTuple):
-    """How a table is made, as far as conflicts depend on it."""
+class TableSetup(NamedTuple):
+    """The properties of a table on which conflicts depend."""
 
     mode: str
     isolation: str
@@ -46,9 +46,9 @@ class Make(NamedTuple):
     partitioned: bool
 
     @staticmethod
-    def of(table: TableSpec) -> Make:
+    def of(table: TableSpec) -> TableSetup:
         """That of a table of a workload file."""
-        return Make(table.mode, table.isolation, table.format_version, table.partitioned)
+        return TableSetup(table.mode, table.isolation, table.format_version, table.partitioned)
 
     def __str__(self) -> str:
         return f"{self.mode}, v{self.format_version}, {self.isolation}, {'' if self.partitioned else 'not '}partitioned"
@@ -61,14 +61,14 @@ class Pair(NamedTuple):
     phase: Phase
     second: str
     placement: Placement
-    make: Make
+    setup: TableSetup
 
     def __str__(self) -> str:
-        return f"{self.second} while {self.first} is in {self.phase}; {self.placement}; {self.make}"
+        return f"{self.second} while {self.first} is in {self.phase}; {self.placement}; {self.setup}"
 
     def to_json(self) -> list[object]:
         """As a list of plain values."""
-        return [self.first, self.phase, self.second, self.placement, *self.make]
+        return [self.first, self.phase, self.second, self.placement, *self.setup]
 
     @staticmethod
     def from_json(record: Sequence[object]) -> Pair:
@@ -87,7 +87,9 @@ class Pair(NamedTuple):
             raise ValueError(f"there is no phase {phase!r}; allowed: {', '.join(PHASES)}")
         if placement not in PLACEMENTS:
             raise ValueError(f"there is no placement {placement!r}; allowed: {', '.join(PLACEMENTS)}")
-        return Pair(str(first), phase, str(second), placement, Make(str(mode), str(isolation), version, partitioned))
+        return Pair(
+            str(first), phase, str(second), placement, TableSetup(str(mode), str(isolation), version, partitioned)
+        )
 
 
 def label(kind: str, engine: str) -> str:

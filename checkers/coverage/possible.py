@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from checkers.coverage.footprint import only_adds, rewrites_files
-from checkers.coverage.pair import PHASES, PLACEMENTS, Make, Pair, Phase, Placement, label
+from checkers.coverage.pair import PHASES, PLACEMENTS, Pair, Phase, Placement, TableSetup, label
 from checkers.evidence.plan import Plan, PlannedPhase
 from workloads.engines.engines import SPARK, engine_of
 from workloads.file.workload import Workload
@@ -83,13 +83,13 @@ def _actors(phase: PlannedPhase, table: TableSpec, engines: Mapping[str, int]) -
 
 def of_table(table: TableSpec, actors: Collection[KindByEngine]) -> frozenset[Pair]:
     """The pairs that these operations can make on a table."""
-    make = Make.of(table)
+    setup = TableSetup.of(table)
     out = set()
     for first, second in product(actors, actors):
         if first.engine == second.engine and first.writers < 2:
             continue
         for phase, where in product(phases(first, table), placements(first, second, table)):
-            out.add(Pair(first.label, phase, second.label, where, make))
+            out.add(Pair(first.label, phase, second.label, where, setup))
     return frozenset(out)
 
 

@@ -19,7 +19,7 @@ _MANY = re.compile(r"[\[{(](?:[^\[\]{}()]*,)[^\[\]{}()]*[\])}]")
 _SPARK, _ABORTED = "org.apache.spark.SparkException", "Job aborted"
 
 
-def most_specific(error: ErrorChain | None) -> tuple[str, str]:
+def deciding_error(error: ErrorChain | None) -> tuple[str, str]:
     """The most specific (class, message) of a chain: the outermost of Iceberg's own classes, else the outermost.
 
     That a Spark job was aborted says only that a task failed, so the task's own exception is taken if the chain has it.
@@ -63,5 +63,5 @@ def in_words(name: str, said: str) -> str:
 
 def commonest(errors: Iterable[ErrorChain | None]) -> tuple[str, int]:
     """The commonest of some errors, as :func:`summary`, and how many are like it; of equally common ones the first by name."""
-    counts = Counter(summary(*most_specific(e)) for e in errors)
+    counts = Counter(summary(*deciding_error(e)) for e in errors)
     return min(counts.items(), key=lambda c: (-c[1], c[0]), default=("no error", 0))

@@ -298,7 +298,7 @@ class _Swaps:
         self._only = next(iter(self._roots.items())) if len(self._roots) == 1 else None
         self._ops: dict[str, str] = {}
         self._merged: dict[str, tuple[int, int]] = {}
-        self._aside: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
+        self._on_branches: list[tuple[str, tuple[str, int | None], PointerSwap]] = []
         self.answered: dict[str, str] = {}
 
     def add(self, record: _Line, *, only: bool = False) -> None:
@@ -332,7 +332,7 @@ class _Swaps:
         key = (new, swap.writer if swap.names_place else None)
         named = _REFERENCE.search(what) if "@" in what or "%40" in what or "/trees/" in what else None
         if named and (named[1] or named[2]) != "main":
-            self._aside.append((table, key, swap))
+            self._on_branches.append((table, key, swap))
             return
         known = self._found[table].get(key)
         # Keep the one that names its base: the request to the database.
@@ -348,7 +348,7 @@ class _Swaps:
 
     def done(self) -> dict[str, tuple[PointerSwap, ...]]:
         """What was found."""
-        for table, key, swap in self._aside:
+        for table, key, swap in self._on_branches:
             if swap.op is not None and swap.op in self._merged:
                 sent, answered = self._merged[swap.op]
                 self._found[table].setdefault(key, replace(swap, time=sent, end=answered))

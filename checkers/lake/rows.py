@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from checkers.costs.attempts import attempts_of
 from checkers.costs.measures import FIGURES, NOT_THE_WORKLOADS, Measures, measure
-from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.evidence.error_chain import deciding_error, message_pattern, short_class
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event, Operation
 from checkers.evidence.outcome import conflict_of
@@ -270,7 +270,7 @@ def _operations(evidence: Evidence, ops: Sequence[Operation]) -> dict[str, Seque
     faulty = fault_windows.merged(fault_windows.windows(evidence.history.events))
     last = max((e.time for e in evidence.history.events), default=0)
     ends = [None if o.completed is None else o.completed.time for o in ops]
-    errors = [None if o.type == "ok" or o.completed is None else most_specific(o.error) for o in ops]
+    errors = [None if o.type == "ok" or o.completed is None else deciding_error(o.error) for o in ops]
     kinds = {f: _commits_of(f) for f in {o.f for o in ops}}
     return {
         "op": [o.op for o in ops],

@@ -156,8 +156,8 @@ class Naming:
                 f"{explain.snapshot(self.c)}, which it made, still contains {explain.row(successor)}{where}. It scanned "
                 f"{explain.row(row)} {explain.after(s.j)}; {explain.maker(commit, self.t.everything)} {what} in "
                 f"{explain.snapshot(commit)}, committed before the delete; the delete removed the old row's place and not the row that "
-                "is there now. In no order of the two can the row be left: after the delete there is none to change, and before it the "
-                "delete sees what the change made."
+                "is there now. In both orders of the two the row must be gone: after the delete there is none to change, and before it "
+                "the delete sees what the change made."
             )
             return self._make(
                 "undelete", text, [commit], [row, successor], self._documented_undelete(removed_at), home=home, scan=s

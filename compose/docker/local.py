@@ -40,7 +40,7 @@ PROMISE = "ICEQUAKE_DOCKER_TESTS"
 """The variable by which CI promises an engine."""
 
 
-def variables(installation: Installation, address: str, names: tuple[str, ...] = ()) -> dict[str, str]:
+def prepare_environment(installation: Installation, address: str, names: tuple[str, ...] = ()) -> dict[str, str]:
     """What a program needs in its environment to use the engine and the stand-in images, which are built if they are missing.
 
     ``names``: of the images that it uses; empty: all.
@@ -85,7 +85,7 @@ def running(
     """
     found = found or engine.start(place=installation.home)
     try:
-        yield variables(installation, found.address, names)
+        yield prepare_environment(installation, found.address, names)
     finally:
         if found.started:
             client = client_of(found.address)
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
         case ["start"]:
             installation = ensure()
             found = engine.start(place=installation.home)
-            values = variables(installation, found.address)
+            values = prepare_environment(installation, found.address)
             print("".join(f"export {name}={value}\n" for name, value in sorted(values.items())), end="")
             return 0
         case ["driver"]:
@@ -186,7 +186,10 @@ def main(arguments: Sequence[str]) -> int:
             place = answers()
             if place is None:
                 raise SetupError(f"no Docker engine answers; start one by `{engine.typed('start')}`")
-            values = {**engine.environment(installation.home), **variables(installation, place, used_by(words))}
+            values = {
+                **engine.environment(installation.home),
+                **prepare_environment(installation, place, used_by(words)),
+            }
             return _command([*compose_command(installation.home), *words], values)
         case words:
             print((__doc__ or "").strip(), file=sys.stderr)

@@ -61,7 +61,7 @@ def read(path: Path) -> Certificate:
     except OSError as e:
         raise CertifyError(f"{path}: cannot be read: {e.strerror}") from None
     except (ValueError, msgspec.ValidationError) as e:
-        # A certificate that is broken, or a file of nobody's, is no other file.
+        # A broken certificate, or a file that no command of ours wrote, is told as what it is here.
         if (other := filekinds.refused(path, CERTIFICATE)) is not None and f"this is {CERTIFICATE}," not in other:
             raise CertifyError(other) from None
         why = "" if isinstance(e, json.JSONDecodeError) else f": {' '.join(str(e).split())}"

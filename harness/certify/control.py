@@ -1,4 +1,4 @@
-"""What only who runs a server can do to it: stand between it and its database, end it, start another one beside it, look into its store."""
+"""What only the operator of a server can do: stand between it and its database, end it, start another one beside it, look into its store."""
 
 from __future__ import annotations
 

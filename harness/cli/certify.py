@@ -65,9 +65,9 @@ class CertifyOptions(Options):
         typer.Option(help="Requirements or groups, separated by commas.", show_default=False),
         Value(several=True),
     ] = None
-    repeat: Annotated[int | None, typer.Option(min=1, max=1000, help="Ask each so many times.", show_default=False)] = (
-        None
-    )
+    repeat: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="How often each requirement is asked.", show_default=False)
+    ] = None
     listing: Annotated[bool, typer.Option("--list", help="List the requirements and ask nothing."), NEVER] = False
     explain: Annotated[
         str | None, typer.Option(help="Say what a requirement is, and ask nothing.", show_default=False), NEVER

@@ -23,7 +23,7 @@ from reports.drawing.words import plural
 
 if TYPE_CHECKING:
     from checkers.judge.check import Engine
-    from harness.run.cluster import Cluster
+    from harness.run.judging_on_spark import Cluster
 
 
 def show(
@@ -76,7 +76,7 @@ def _given(what: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 def _cluster(master: str | None) -> Cluster:
     """The Spark at an address, not started. Raises BadArgument: it is none."""
-    from harness.run.cluster import MASTER, Cluster, MasterError
+    from harness.run.judging_on_spark import MASTER, Cluster, MasterError
 
     try:
         return Cluster(master or MASTER)

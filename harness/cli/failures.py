@@ -77,8 +77,8 @@ def _harness_failures() -> tuple[type[Exception], ...]:
     from compose.objectstore import TableReadError
     from compose.processes.service import ServiceError
     from compose.redaction import SecretsLeft
-    from harness.run.cluster import SparkError
     from harness.run.errors import RunError
+    from harness.run.judging_on_spark import SparkError
     from harness.run.standing import StandingError
     from harness.writers.slot import WriterError
 

@@ -71,10 +71,10 @@ class ModelOptions(Options):
         int,
         typer.Option(
             min=0,
-            help="Also as many logs that break nothing, drawn at random, with operations that are refused: is Spark as the model?",
+            help="Also replay so many random valid logs with refused operations, to check that Spark agrees with the model.",
         ),
     ] = 0
-    seed: Annotated[int, typer.Option(help="Of --draw.")] = 0
+    seed: Annotated[int, typer.Option(help="Seed of --draw.")] = 0
     processes: Annotated[
         int | None,
         typer.Option(min=1, help="Search in so many processes; by default one for each core.", show_default=False),

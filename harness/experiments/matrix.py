@@ -21,7 +21,7 @@ from checkers.conflicts.measured import CELLS, MeasuredCells, MeasuredResult, No
 from checkers.conflicts.predicted import MatrixCell
 from checkers.evidence import history, runfolder
 from checkers.evidence.change_requests import change_requests
-from checkers.evidence.error_chain import message_pattern, most_specific, short_class
+from checkers.evidence.error_chain import deciding_error, message_pattern, short_class
 from checkers.evidence.journal import Journal
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -89,7 +89,7 @@ def judge(
 def _ended(o: history.Operation, attempts: int | None) -> OperationEnd:
     if o.type == "ok":
         return OperationEnd("committed" if attempts in (None, 1) else "retried", attempts)
-    name, message = most_specific(o.error)
+    name, message = deciding_error(o.error)
     return OperationEnd(
         "aborted" if o.type == "fail" else "unknown", attempts, short_class(name), message_pattern(message)
     )

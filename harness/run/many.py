@@ -1,6 +1,6 @@
 """Judge many stored runs, in this process. One that cannot be judged is one line of the result and stops no other.
 
-:mod:`harness.run.cluster` has the same done by the workers of a Spark.
+:mod:`harness.run.judging_on_spark` has the same done by the workers of a Spark.
 """
 
 from __future__ import annotations

@@ -420,7 +420,7 @@ class Phases:
 
     def _not_filled(self, table: str, op: str, error: ErrorChain | None) -> RunError:
         """What ends a run whose table could not be filled."""
-        name, message = error_chain.most_specific(error)
+        name, message = error_chain.deciding_error(error)
         why = f"{error_chain.short_class(name)}: {' '.join(message.split())[:MOST_QUOTED]}"
         return RunError(
             f"table {table} could not be filled ({op}): {why}; look at the table's properties in the workload file; "

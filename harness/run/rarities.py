@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from checkers.coverage.pair import Make, Pair, Phase, Placement
+from checkers.coverage.pair import Pair, Phase, Placement, TableSetup
 from checkers.coverage.possible import KindByEngine, placements
 from workloads.generator import PlannedOperation
 from workloads.operations.keys import part_of
@@ -67,8 +67,8 @@ class Rarities:
         a, b = self._ops.get(first), self._ops.get(second)
         if a is None or b is None:
             return []
-        make = Make.of(a.table)
-        return [Pair(a.actor.label, phase, b.actor.label, where, make) for where in _places(a, b)]
+        setup = TableSetup.of(a.table)
+        return [Pair(a.actor.label, phase, b.actor.label, where, setup) for where in _places(a, b)]
 
 
 def _places(a: _Op, b: _Op) -> tuple[Placement, ...]:

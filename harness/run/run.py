@@ -205,8 +205,8 @@ class Run:
         tables = RunTables(run, endpoints, data)
         with self._timed("tables"):
             self._create_tables(tables, slots)
-        asked = stack.enter_context(pointers(endpoints, run.run_id))
-        follower = tables.follower(asked, recorder.now, None if online is None else online.grew)
+        read_pointer = stack.enter_context(pointers(endpoints, run.run_id))
+        follower = tables.follower(read_pointer, recorder.now, None if online is None else online.grew)
         stack.callback(follower.stop)
         self._timings["first operation"] = sum(self._timings.values())
         with follower:

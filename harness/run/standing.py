@@ -77,7 +77,7 @@ def use(home: Path, workload: Workload, release: Release, say: Callable[[str], N
     if record is None or record.get("state") != "up":
         yield None
         return
-    if (reason := _other(record, workload, release)) is not None:
+    if (reason := _why_unusable(record, workload, release)) is not None:
         say(f"this run starts a stack of its own: {reason}")
         yield None
         return
@@ -101,7 +101,7 @@ def _keeper(record: Mapping[str, Any]) -> str:
     return f"which {record.get('by', '`icequake up`')} keeps (process {record['pid']}, logs in {record['logs']}, ended by `icequake down`)"
 
 
-def _other(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
+def _why_unusable(record: Mapping[str, Any], workload: Workload, release: Release) -> str | None:
     """Why a run cannot use the standing stack, with the remedy; None if it can."""
     endpoints = Endpoints.from_json(record["endpoints"])
     has = endpoints.catalog

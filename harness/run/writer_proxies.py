@@ -40,8 +40,8 @@ class WriterProxies:
             and url.scheme == "http"
             and (endpoints.near or not endpoints.ship_jars)
         ):
-            shared = None if catalog.hands_out_store else n
-            listener = self._listener("store", shared, "s3", url.hostname or "127.0.0.1", url.port or 80)
+            owner = None if catalog.hands_out_store else n  # None: one listener, which the writers share
+            listener = self._listener("store", owner, "s3", url.hostname or "127.0.0.1", url.port or 80)
             seen = replace(seen, s3=url._replace(netloc=listener.address).geturl())
         return seen
 

@@ -169,7 +169,7 @@ def of(c: Coverage, title: str, unread: Sequence[str] = ()) -> Page:
         ],
         as_json(c, unread),
         lead="A pair: the commit of the second operation (column) landed while the first one (row) was in a phase of its write, on the same "
-        "table, in a certain place beside it, on a table of a certain make.",
+        "table, in a certain place beside it, on a table that is set up in a certain way.",
     )
 
 
@@ -229,7 +229,7 @@ def _pairs(rows: Iterable[tuple[Pair, int]]) -> Table:
     names = ("first", "in", "second commits", "place", "table")
     return Table(
         [*map(TableColumn, names), TableColumn("times", right=True)],
-        [TableRow([p.first, p.phase, p.second, p.placement, str(p.make), words.grouped(n)]) for p, n in rows],
+        [TableRow([p.first, p.phase, p.second, p.placement, str(p.setup), words.grouped(n)]) for p, n in rows],
         "Nothing was exercised.",
     )
 

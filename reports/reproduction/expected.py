@@ -19,7 +19,7 @@ MOST_ORDERS = 1000
 
 
 def afterwards(scenario: Scenario) -> dict[str, list[list[int]]]:
-    """Table → each list of ids that the acknowledged operations leave in some serial order that real time allows, if none of it is what came.
+    """For each table whose final rows fit no serial order that real time allows: the row ids that each such order would leave.
 
     Tables are left out whose final rows are not known, that came to one of these, or whose operations mean more than a state.
     """

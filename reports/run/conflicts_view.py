@@ -98,7 +98,7 @@ def _sentence(run: Stored, by_table: list[AttemptFigures]) -> str:
             if conflict is not None:
                 aborted[conflict] += 1
             else:
-                otherwise[error_chain.short_class(error_chain.most_specific(o.error)[0])] += 1
+                otherwise[error_chain.short_class(error_chain.deciding_error(o.error)[0])] += 1
     commits, retried = sum(a.commits for a in by_table), sum(a.retried for a in by_table)
     said = ""
     if commits:

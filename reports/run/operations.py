@@ -194,7 +194,7 @@ def _reads(o: Operation) -> bool:
 def _said(o: Operation, keys: Collection[int]) -> str | Markup:
     """What an operation was answered: its error, or its result, of many rows also those that matter."""
     if o.error:
-        name, message = error_chain.most_specific(o.error)
+        name, message = error_chain.deciding_error(o.error)
         first = next((x.strip() for x in message.splitlines() if x.strip()), "")
         return tag("span", words.shorten(f"{error_chain.short_class(name)}: {first}", 240), "error")
     result = words.result(o.result) if o.type == "ok" else ""

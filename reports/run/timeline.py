@@ -162,7 +162,7 @@ def _second(o: Operation) -> str:
     took = figures.latency_ms(o)
     parts = [o.op, o.table or "", "never completed" if took is None else words.duration(took)]
     if o.type != "ok" and o.error:
-        parts.append(error_chain.short_class(error_chain.most_specific(o.error)[0]))
+        parts.append(error_chain.short_class(error_chain.deciding_error(o.error)[0]))
     return words.shorten(" · ".join(p for p in parts if p), 90)
 
 
@@ -180,7 +180,7 @@ def _title(o: Operation, commits: Sequence[tuple[str, Commit]]) -> str:
     for table, c in commits[:3]:
         lines.append(f"{table}: snapshot {c.snapshot_id}, {c.label}, attempt {c.attempt}")
     if o.error:
-        name, message = error_chain.most_specific(o.error)
+        name, message = error_chain.deciding_error(o.error)
         lines.append(words.shorten(f"{error_chain.short_class(name)}: {' '.join(message.split())}", 200))
     return "\n".join(words.shorten(line, 200) for line in lines)
 

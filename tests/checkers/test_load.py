@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.error_chain import commonest, most_specific
+from checkers.evidence.error_chain import commonest, deciding_error
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import ErrorChain, Event, History
 from checkers.evidence.replace import replace
@@ -242,8 +242,8 @@ def test_what_a_run_is_too_short_to_show_is_told(operations: int, beyond: dict[s
 
 
 def test_the_cause_of_an_aborted_job_is_the_exception_of_its_task() -> None:
-    assert most_specific(CODEC) == ("java.lang.IllegalArgumentException", "Unsupported compression codec: zstdd")
-    assert most_specific(CODEC[:1]) == (CODEC[0][0], CODEC[0][1]), "there is nothing else"
+    assert deciding_error(CODEC) == ("java.lang.IllegalArgumentException", "Unsupported compression codec: zstdd")
+    assert deciding_error(CODEC[:1]) == (CODEC[0][0], CODEC[0][1]), "there is nothing else"
 
 
 def test_of_equally_common_errors_the_first_by_name_is_the_commonest() -> None:

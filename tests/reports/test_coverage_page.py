@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from checkers.coverage.coverage import Coverage
-from checkers.coverage.pair import PHASES, Make, Pair
+from checkers.coverage.pair import PHASES, Pair, TableSetup
 from checkers.coverage.possible import KindByEngine, of_table
 from reports.coverage import page
 from reports.drawing.render import html, terminal
@@ -84,7 +84,7 @@ def test_the_page_is_whole_and_self_contained() -> None:
 
 
 def test_names_from_outside_are_escaped() -> None:
-    make = Make("<b>mode", "snapshot", 2, True)
+    make = TableSetup("<b>mode", "snapshot", 2, True)
     p = Pair("<script>x</script>", "retry", "insert", "same row", make)
     text = html(page.of(Coverage(Counter([p]), Counter(), frozenset([p]), 1), "<title>", ["<img src=x>"]))
     assert "<script" not in text and "<img" not in text and "<b>mode" not in text

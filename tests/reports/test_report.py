@@ -701,12 +701,12 @@ def test_the_telling_exception_is_icebergs_own() -> None:
         ["org.apache.spark.SparkException", "aborted"],
         ["org.apache.iceberg.exceptions.CommitFailedException", "no"],
     ]
-    assert error_chain.most_specific(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
-    assert error_chain.most_specific([["java.net.ConnectException", "refused"]]) == (
+    assert error_chain.deciding_error(chain) == ("org.apache.iceberg.exceptions.CommitFailedException", "no")
+    assert error_chain.deciding_error([["java.net.ConnectException", "refused"]]) == (
         "java.net.ConnectException",
         "refused",
     )
-    assert error_chain.most_specific(None)[0] == "(no error recorded)"
+    assert error_chain.deciding_error(None)[0] == "(no error recorded)"
 
 
 def nemesis_events(*moves: tuple[float, str, str]) -> list[Event]:

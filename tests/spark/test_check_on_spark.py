@@ -52,7 +52,7 @@ from checkers.columns.cluster import check_dataset
 import checkers
 from checkers.judge import by_table
 from checkers.judge.registry import find
-from harness.run.cluster import Cluster
+from harness.run.judging_on_spark import Cluster
 from harness.run.many import runs_below
 
 store, data, out, own, long = map(Path, sys.argv[1:])

@@ -2,7 +2,7 @@
 
 =============== ====================================================================================================
 load            who commits what, how often, for how long, and from where: :class:`ClosedLoop`, :class:`ConflictOdds`, :class:`RunLength`
-service         what an attempt needs of cores, catalog and time: :class:`ServiceTimes`, :class:`Demand`
+phasetimes      what an attempt needs of cores, catalog and time: :class:`ServiceTimes`, :class:`PhaseDemand`
 commits         :func:`simulate` (load, service, seed) → figures; events and resources are in ``machine``
 measured        what runs recorded, as points: :func:`recorded`, :func:`measured`
 calibration     :func:`calibrate` (measured points) → service; the closed form that it uses is in ``mva``
@@ -14,16 +14,16 @@ from checkers.costs.simulated.calibration import Calibrated, calibrate
 from checkers.costs.simulated.commits import Simulated, simulate
 from checkers.costs.simulated.load import ClosedLoop, ConflictOdds, RunLength
 from checkers.costs.simulated.measured import MeasuredOperation, MeasuredPoint, measured, recorded
+from checkers.costs.simulated.phasetimes import PhaseDemand, ServiceTimes
 from checkers.costs.simulated.prediction import Predictions, predictions
-from checkers.costs.simulated.service import Demand, ServiceTimes
 
 __all__ = [
     "Calibrated",
     "ClosedLoop",
     "ConflictOdds",
-    "Demand",
     "MeasuredOperation",
     "MeasuredPoint",
+    "PhaseDemand",
     "Predictions",
     "RunLength",
     "ServiceTimes",

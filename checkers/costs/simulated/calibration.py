@@ -37,14 +37,14 @@ from checkers.costs.simulated.commits import simulated_run
 from checkers.costs.simulated.load import RunLength
 from checkers.costs.simulated.measured import MeasuredPoint, measured
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import (
+from checkers.costs.simulated.phasetimes import (
     BETWEEN,
     COLD,
     HOT,
     OPERATION_PHASES,
     RETRY,
     SORTED,
-    Demand,
+    PhaseDemand,
     ServiceTimes,
     shape,
 )
@@ -110,7 +110,7 @@ def calibrate(points: Sequence[MeasuredPoint], like: ServiceTimes) -> Calibrated
     shapes = {p: shape(_quantiles(found)) for p in phases if (found := fewest.as_if_hot(p, like.factors.get(p, {})))}
     like = replace(like, shapes=shapes)
     if max(m.load.writers for m in points) <= like.cores:
-        demands = {p: Demand(cpu_s=_mean([t[p] for t in times if p in t]) / 1000) for p in phases}
+        demands = {p: PhaseDemand(cpu_s=_mean([t[p] for t in times if p in t]) / 1000) for p in phases}
         note = (
             f"no point has more writers than the {like.cores} cores: all of each time is taken for computing, "
             "so what is said of more writers is the worst case"
@@ -188,10 +188,10 @@ def _fit(
     least = [t for _, t in sorted(zip(points, times, strict=True), key=lambda mt: mt[0].load.writers)]
     phases = [p for p in OPERATION_PHASES if any(p in t for t in times)]
     weights = [_weights(m, like) for m in points]
-    demands: dict[str, Demand] = {}
+    demands: dict[str, PhaseDemand] = {}
     for p in phases:
         alone = next(t[p] for t in least if p in t) / 1000
-        demands[p] = Demand(cpu_s=alone * start, wait_s=alone * (1 - start))
+        demands[p] = PhaseDemand(cpu_s=alone * start, wait_s=alone * (1 - start))
     for n in range(MOST_TURNS):
         found = [_stretches(m, demands, like) for m in points]
         damping = 0.5 if n < MOST_TURNS // 2 else 0.1
@@ -206,7 +206,7 @@ def _fit(
         for p in phases:
             rows = [(s, k, t[p] / 1000, w[p]) for (s, k), t, w in zip(found, times, weights, strict=True) if p in t]
             best, old = _least_squares(rows, p in QUEUED, usual), demands[p]
-            demands[p] = Demand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
+            demands[p] = PhaseDemand(*((1 - damping) * a + damping * b for a, b in zip(_parts(old), best, strict=True)))
             change = max(change, *(abs(a - b) for a, b in zip(_parts(old), _parts(demands[p]), strict=True)))
         if change < 1e-7:
             break
@@ -230,11 +230,11 @@ def _factors(points: Sequence[MeasuredPoint]) -> dict[str, dict[str, float]]:
     return out
 
 
-def _parts(d: Demand) -> tuple[float, float, float]:
+def _parts(d: PhaseDemand) -> tuple[float, float, float]:
     return d.cpu_s, d.wait_s, d.catalog_s
 
 
-def _stretches(m: MeasuredPoint, demands: Mapping[str, Demand], like: ServiceTimes) -> tuple[float, float]:
+def _stretches(m: MeasuredPoint, demands: Mapping[str, PhaseDemand], like: ServiceTimes) -> tuple[float, float]:
     """σ and κ at a point."""
     cpu, wait, catalog = (
         sum(m.visits_as_if_hot(p, like.factors.get(p, {})) * _parts(d)[i] for p, d in demands.items()) for i in range(3)

@@ -28,7 +28,16 @@ from typing import Any
 from checkers.costs.simulated.load import ClosedLoop, RunLength
 from checkers.costs.simulated.machine import CPU, DELAY, SEIZE, Machine, Need, Process, Station
 from checkers.costs.simulated.measured import MeasuredOperation
-from checkers.costs.simulated.service import BETWEEN, COLD, CONSTANT, HOT, ONCE, OPERATION_PHASES, RETRY, ServiceTimes
+from checkers.costs.simulated.phasetimes import (
+    BETWEEN,
+    COLD,
+    CONSTANT,
+    HOT,
+    ONCE,
+    OPERATION_PHASES,
+    RETRY,
+    ServiceTimes,
+)
 from checkers.timeline.metrics import quantile
 
 MANY_RETRIES = 8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.costs.simulated.load import ClosedLoop, RunLength
-from checkers.costs.simulated.service import BETWEEN, COLD, HOT, ONCE, OPERATION_PHASES, RETRY, SORTED
+from checkers.costs.simulated.phasetimes import BETWEEN, COLD, HOT, ONCE, OPERATION_PHASES, RETRY, SORTED
 from checkers.evidence import history
 
 NS_IN_MS = 1e6
@@ -38,8 +38,8 @@ class MeasuredPoint:
 
     Attributes:
         figures: keys as in :attr:`~checkers.costs.simulated.commits.Simulated.figures`.
-        samples_ms: phase → sort of attempt (:data:`~checkers.costs.simulated.service.SORTS`) → times of visits that did all the
-            work of the phase. Phases that are not :data:`~checkers.costs.simulated.service.SORTED` have ``hot`` only.
+        samples_ms: phase → sort of attempt (:data:`~checkers.costs.simulated.phasetimes.SORTS`) → times of visits that did all the
+            work of the phase. Phases that are not :data:`~checkers.costs.simulated.phasetimes.SORTED` have ``hot`` only.
         visits: phase → sort → visits for each operation; a visit that did part of the work counts in part.
         backoff_s: for each operation.
         length: of its runs; None: take the point for a steady state.

@@ -11,7 +11,7 @@ from checkers.costs.simulated.calibration import STEADY, Calibrated, calibrate
 from checkers.costs.simulated.commits import simulate, simulated_run
 from checkers.costs.simulated.load import ClosedLoop, RunLength
 from checkers.costs.simulated.measured import MeasuredPoint, measured
-from checkers.costs.simulated.service import OPERATION_PHASES, ServiceTimes
+from checkers.costs.simulated.phasetimes import OPERATION_PHASES, ServiceTimes
 
 COMPARED = ("commits_per_s", "retries_mean", "aborted")
 """The figures in which a prediction must be near what was measured."""

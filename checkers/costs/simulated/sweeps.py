@@ -16,8 +16,8 @@ from checkers.costs.comparison import Comparison, Contender
 from checkers.costs.curves import Predicted, Varied
 from checkers.costs.simulated.load import ClosedLoop, ConflictOdds, Isolation, RunLength
 from checkers.costs.simulated.measured import MeasuredOperation, MeasuredPoint, measured, recorded
+from checkers.costs.simulated.phasetimes import ServiceTimes
 from checkers.costs.simulated.prediction import Predictions, predictions
-from checkers.costs.simulated.service import ServiceTimes
 from checkers.evidence import history
 from checkers.evidence.replace import replace
 from checkers.timeline.operation_columns import AROUND

@@ -29,7 +29,7 @@ def ask(kit: Kit) -> None:
     values |= {"{plan-id}": "no-plan"}
     for endpoint in sorted(kit.server.declared):
         method, _, path = endpoint.partition(" ")
-        if method != "DELETE":  # of a thing that is there it would remove it
+        if method != "DELETE":  # a DELETE would remove an existing object
             for name, value in values.items():
                 path = path.replace(name, value)
             kit.send(f"probe:{endpoint}", method, path, None if method in ("GET", "HEAD") else {})

@@ -467,6 +467,6 @@ def ends_of(evidence: Evidence, r: Recording) -> dict[str, ExpectedEnd]:
     for writer in {o.writer for o in r.operations}:
         own = [o for o in r.operations if o.writer == writer]
         for a, b in zip(own, by_writer.get(writer, ()), strict=False):
-            name = error_chain.most_specific(b.error)[0].rsplit(".", 1)[-1] if b.error else None
+            name = error_chain.deciding_error(b.error)[0].rsplit(".", 1)[-1] if b.error else None
             out[a.op] = ExpectedEnd(type=b.type, error=name)
     return out

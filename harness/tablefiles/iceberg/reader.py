@@ -361,7 +361,8 @@ class TableReader:
         """Put the parents that their writers named into a version's snapshots.
 
         An operation can add several snapshots in one commit (``workloads.engines.engine.Engine.several``), of which such a catalog lists only
-        the last. Its parent is then in no version; it was made from the snapshot before it. So was one whose writer names no parent.
+        the last. Its parent is then in no version; it was made from the snapshot before it. The same holds for a snapshot whose writer
+        names no parent.
 
         Args:
             before: the current snapshot of the version before; None if that is not known.

@@ -8,9 +8,9 @@ import pytest
 
 from checkers.costs.simulated import (
     ClosedLoop,
-    Demand,
     MeasuredOperation,
     MeasuredPoint,
+    PhaseDemand,
     RunLength,
     ServiceTimes,
     calibrate,
@@ -19,8 +19,8 @@ from checkers.costs.simulated import (
     simulate,
 )
 from checkers.costs.simulated.commits import simulated_run
+from checkers.costs.simulated.phasetimes import OPERATION_PHASES, exponential_shape
 from checkers.costs.simulated.prediction import COMPARED, PREDICTION_SEEDS, Predictions, far, predictions
-from checkers.costs.simulated.service import OPERATION_PHASES, exponential_shape
 from checkers.evidence.history import Event, History
 from checkers.evidence.replace import replace
 from workloads.backoff import Backoff
@@ -28,11 +28,11 @@ from workloads.backoff import Backoff
 LENGTH = RunLength(operations=1000)
 TRUTH = ServiceTimes(
     {
-        "between": Demand(0.001),
-        "prepare": Demand(0.003, 0.002),
-        "refresh": Demand(0.004, 0.002),
-        "manifests": Demand(0.008, 0.004),
-        "swap": Demand(0.006, 0.004),
+        "between": PhaseDemand(0.001),
+        "prepare": PhaseDemand(0.003, 0.002),
+        "refresh": PhaseDemand(0.004, 0.002),
+        "manifests": PhaseDemand(0.008, 0.004),
+        "swap": PhaseDemand(0.006, 0.004),
     },
     shapes=dict.fromkeys(OPERATION_PHASES, exponential_shape(64)),
     factors={"refresh": {"cold": 2.0, "retry": 2.0}, "manifests": {"retry": 0.5}},
@@ -52,7 +52,7 @@ def few() -> Sequence[MeasuredPoint]:
     return [point(n) for n in (1, 2, 8)]
 
 
-SLOW = replace(TRUTH, phases={**TRUTH.phases, "manifests": Demand(0.008, 0.3)})
+SLOW = replace(TRUTH, phases={**TRUTH.phases, "manifests": PhaseDemand(0.008, 0.3)})
 FURTHER = (ClosedLoop(200, backoff=Backoff("exponential+jitter"), interval_s=0.05), (("writers", "200"),))
 
 
@@ -134,8 +134,8 @@ def test_cold_parents_and_retries_have_the_factors_that_they_had(found: Predicti
 
 def test_what_passes_by_itself_is_not_taken_for_computing() -> None:
     """With a table each: writers that back off leave the cores idle, and then nothing can tell."""
-    waits = replace(TRUTH, phases={p: Demand(wait_s=d.total_s) for p, d in TRUTH.phases.items()})
-    computes = replace(TRUTH, phases={p: Demand(cpu_s=d.total_s) for p, d in TRUTH.phases.items()})
+    waits = replace(TRUTH, phases={p: PhaseDemand(wait_s=d.total_s) for p, d in TRUTH.phases.items()})
+    computes = replace(TRUTH, phases={p: PhaseDemand(cpu_s=d.total_s) for p, d in TRUTH.phases.items()})
     shares = []
     for service in (waits, computes):
         found = calibrate([point(n, service, n) for n in (1, 8)], ServiceTimes({})).service.phases
@@ -153,7 +153,7 @@ def test_points_without_more_writers_than_cores_are_taken_for_the_worst_case() -
 def test_a_machine_that_was_busy_with_something_else_is_noticed(
     few: Sequence[MeasuredPoint], found: Predictions
 ) -> None:
-    slow = {p: Demand(2 * d.cpu_s, 2 * d.wait_s) for p, d in TRUTH.phases.items()}
+    slow = {p: PhaseDemand(2 * d.cpu_s, 2 * d.wait_s) for p, d in TRUTH.phases.items()}
     disturbed = [point(1, replace(TRUTH, phases=slow)), *few[1:]]
     assert "something else than the writers slowed the machine down" in calibrate(disturbed, ServiceTimes({})).notes[0]
     assert found.calibrated.notes == ()

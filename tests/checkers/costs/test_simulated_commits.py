@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.costs.simulated import ClosedLoop, ConflictOdds, Demand, ServiceTimes, simulate
+from checkers.costs.simulated import ClosedLoop, ConflictOdds, PhaseDemand, ServiceTimes, simulate
 from checkers.costs.simulated.commits import Simulated
 from checkers.costs.simulated.load import RunLength
 from checkers.costs.simulated.mva import network
-from checkers.costs.simulated.service import OPERATION_PHASES, exponential_shape, shape
+from checkers.costs.simulated.phasetimes import OPERATION_PHASES, exponential_shape, shape
 from checkers.evidence.replace import replace
 from workloads.backoff import POLICIES, Backoff, RetryLimits
 
-WAITS = ServiceTimes({p: Demand(wait_s=0.01) for p in ("prepare", "refresh", "manifests", "swap")})
+WAITS = ServiceTimes({p: PhaseDemand(wait_s=0.01) for p in ("prepare", "refresh", "manifests", "swap")})
 """40 ms an operation, 30 ms an attempt, and nobody in the way but by the pointer."""
 VARIED = replace(WAITS, shapes=dict.fromkeys(OPERATION_PHASES, exponential_shape()))
 
@@ -32,7 +32,7 @@ loads = st.builds(
 )
 services = st.builds(
     lambda cpu, wait, catalog, varied, first: ServiceTimes(
-        {p: Demand(cpu, wait, catalog if p == "swap" else 0) for p in ("prepare", "refresh", "manifests", "swap")},
+        {p: PhaseDemand(cpu, wait, catalog if p == "swap" else 0) for p in ("prepare", "refresh", "manifests", "swap")},
         dict.fromkeys(OPERATION_PHASES, exponential_shape()) if varied else {},
         first_check=0.4 if first else 1.0,
     ),
@@ -68,7 +68,7 @@ def test_writers_of_different_tables_do_not_meet(service: ServiceTimes) -> None:
 
 
 def test_an_attempt_without_length_is_never_refused() -> None:
-    service = ServiceTimes({"prepare": Demand(wait_s=0.01)}, {"prepare": exponential_shape()})
+    service = ServiceTimes({"prepare": PhaseDemand(wait_s=0.01)}, {"prepare": exponential_shape()})
     found = simulate(ClosedLoop(10), service, 1, commits=4000)
     assert figure(found, "retried") == 0
     assert figure(found, "commits_per_s") == pytest.approx(1000, rel=0.03)
@@ -76,7 +76,7 @@ def test_an_attempt_without_length_is_never_refused() -> None:
 
 @pytest.mark.parametrize("writers", [1, 3, 10, 30])
 def test_without_conflicts_the_catalogs_queue_is_the_machine_repair_model(writers: int) -> None:
-    service = ServiceTimes({"swap": Demand(catalog_s=0.01)}, {"swap": exponential_shape(1000)})
+    service = ServiceTimes({"swap": PhaseDemand(catalog_s=0.01)}, {"swap": exponential_shape(1000)})
     found = simulate(ClosedLoop(writers, tables=writers, interval_s=0.1), service, 3, commits=8000)
     exact = network(writers, 0.1, [(0.01, 1)]).throughput
     assert figure(found, "commits_per_s") == pytest.approx(exact, rel=0.04)
@@ -85,7 +85,7 @@ def test_without_conflicts_the_catalogs_queue_is_the_machine_repair_model(writer
 @pytest.mark.parametrize("writers", [2, 6, 20])
 def test_cores_and_catalog_together_are_the_closed_network(writers: int) -> None:
     service = ServiceTimes(
-        {"prepare": Demand(cpu_s=0.03), "swap": Demand(catalog_s=0.01)},
+        {"prepare": PhaseDemand(cpu_s=0.03), "swap": PhaseDemand(catalog_s=0.01)},
         {"prepare": exponential_shape(1000), "swap": exponential_shape(1000)},
     )
     found = simulate(ClosedLoop(writers, tables=writers, interval_s=0.1), service, 3, commits=8000)
@@ -217,7 +217,7 @@ def test_a_pool_of_connections_bounds_what_a_slow_wire_lets_through() -> None:
 
 
 def test_own_cores_leave_the_swap_to_share() -> None:
-    service = ServiceTimes({"manifests": Demand(cpu_s=0.04), "swap": Demand(cpu_s=0.001)}, cores=2)
+    service = ServiceTimes({"manifests": PhaseDemand(cpu_s=0.04), "swap": PhaseDemand(cpu_s=0.001)}, cores=2)
     load = ClosedLoop(100, tables=100)
     assert figure(simulate(load, service, 1), "commits_per_s") == pytest.approx(2 / 0.041, rel=0.03)
     alone = simulate(replace(load, own_cores=True), service, 1)
@@ -249,7 +249,7 @@ def test_a_run_does_its_operations_from_a_common_start() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["none", "iceberg"])
 def test_ten_thousand_writers_take_a_bounded_number_of_events(policy: str) -> None:
-    service = ServiceTimes({p: Demand(0.002, 0.002) for p in ("prepare", "refresh", "manifests", "swap")})
+    service = ServiceTimes({p: PhaseDemand(0.002, 0.002) for p in ("prepare", "refresh", "manifests", "swap")})
     found = simulate(ClosedLoop(10_000, backoff=Backoff(policy)), service, 1)
     assert found.operations >= (1000 if found.cut_short else 10_000)
     assert figure(found, "aborted") > 0.9
@@ -262,7 +262,7 @@ def test_bad_numbers_are_refused_by_name() -> None:
         (lambda: ClosedLoop(1, round_trips_s=()), "round_trips_s must have one number at least"),
         (lambda: ConflictOdds(snapshot=2), "probability of a conflict must be from 0 to 1"),
         (lambda: RunLength(), "exactly one of operations and seconds"),
-        (lambda: ServiceTimes({"lunch": Demand()}), "there is no phase 'lunch'; there are between, prepare"),
+        (lambda: ServiceTimes({"lunch": PhaseDemand()}), "there is no phase 'lunch'; there are between, prepare"),
         (lambda: ServiceTimes({}, cores=0), "must be 1 or more"),
         (lambda: ServiceTimes({}, first_check=2), "first_check must be from 0 to 1"),
     ]

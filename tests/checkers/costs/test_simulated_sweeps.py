@@ -9,10 +9,10 @@ import pytest
 
 from checkers.costs.comparison import Comparison, Contender, ContenderRun
 from checkers.costs.measures import Measures
-from checkers.costs.simulated import ClosedLoop, ConflictOdds, Demand, ServiceTimes
+from checkers.costs.simulated import ClosedLoop, ConflictOdds, PhaseDemand, ServiceTimes
 from checkers.costs.simulated.commits import simulated_run
 from checkers.costs.simulated.load import RunLength
-from checkers.costs.simulated.service import OPERATION_PHASES, exponential_shape
+from checkers.costs.simulated.phasetimes import OPERATION_PHASES, exponential_shape
 from checkers.costs.simulated.sweeps import conflict_probability, conflict_windows, length_of, load_of, predict
 from checkers.evidence import history
 from checkers.evidence.recorder import Recorder
@@ -29,7 +29,7 @@ WORKLOAD = {
     "operations": {"insert": 1},
 }
 SERVICE = ServiceTimes(
-    {p: Demand(0.003, 0.003) for p in ("prepare", "refresh", "manifests", "metadata", "swap")},
+    {p: PhaseDemand(0.003, 0.003) for p in ("prepare", "refresh", "manifests", "metadata", "swap")},
     shapes=dict.fromkeys(OPERATION_PHASES, exponential_shape(64)),
     first_check=0.5,
 )

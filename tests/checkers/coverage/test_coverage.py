@@ -23,13 +23,13 @@ from checkers.coverage.coverage import (
     of_folder,
     union,
 )
-from checkers.coverage.pair import PHASES, Make, Pair, Phase, Placement
+from checkers.coverage.pair import PHASES, Pair, Phase, Placement, TableSetup
 from checkers.coverage.phases import DecidedRequest, MetadataLoad, phase_at, segments
 from checkers.judge.runfolder import load_evidence
 from tests.support.interleaving import Drawing
 from workloads.tables import TableSpec
 
-MAKE = Make("copy-on-write", "serializable", 2, True)
+MAKE = TableSetup("copy-on-write", "serializable", 2, True)
 
 
 def found(d: Drawing) -> Counter[Pair]:
@@ -169,7 +169,7 @@ def test_a_table_without_partitions_is_one() -> None:
     d = Drawing(spec=TableSpec(name="t", partitioned=False))
     d.write("A", "insert", [50], 0, loads=[10, 20], asked=[(60, True)], end=70)
     d.write("B", "insert", [51], 1, loads=[2, 3], asked=[(15, True)], end=16)
-    assert {(p.placement, p.make.partitioned) for p in found(d)} == {("same partition", False)}
+    assert {(p.placement, p.setup.partitioned) for p in found(d)} == {("same partition", False)}
 
 
 def test_the_engine_stands_before_the_kind_unless_it_is_spark() -> None:
@@ -304,12 +304,12 @@ def five_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_cell_of_the_matrix_is_the_pair_that_it_was_to_measure(five_cells: Path) -> None:
     """Four updates that were held at their commit, at the four placements, and a DELETE that was held at its refresh."""
     c = of_folder(five_cells)
-    cow = Make("copy-on-write", "serializable", 2, True)
+    cow = TableSetup("copy-on-write", "serializable", 2, True)
     held: list[Placement] = ["same row", "same file", "same partition", "other partition"]
     assert c.seen == Counter(
         [
             *(Pair("update-register", "commit", "update-register", where, cow) for where in held),
-            Pair("delete", "scanned", "update-register", "same row", Make("merge-on-read", "snapshot", 2, True)),
+            Pair("delete", "scanned", "update-register", "same row", TableSetup("merge-on-read", "snapshot", 2, True)),
         ]
     )
     assert not c.untold

@@ -10,8 +10,8 @@ import pytest
 
 from bench import columns as made
 from checkers.columns import dataset
-from harness.run import cluster, many
-from harness.run.cluster import Cluster, MasterError, SparkError, grouped, reason
+from harness.run import judging_on_spark, many
+from harness.run.judging_on_spark import Cluster, MasterError, SparkError, grouped, reason
 from tests.checkers.judge.test_check import SPECS, stored
 from tests.support.runs import inside
 from tests.support.simulator import Defects, simulate
@@ -160,7 +160,7 @@ Caused by: java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
 """
     assert reason(RuntimeError(text)) == "IOException: No space left on device"
-    assert cluster.full(RuntimeError(text)) and issubclass(SparkError, RuntimeError)
+    assert judging_on_spark.full(RuntimeError(text)) and issubclass(SparkError, RuntimeError)
     assert reason(RuntimeError("An error occurred.\n: java.lang.IllegalStateException: stopped\n\tat x")) == (
         "IllegalStateException: stopped"
     )

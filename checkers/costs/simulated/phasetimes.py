@@ -19,7 +19,7 @@ SORTED = ("refresh", "validate", "manifests", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class PhaseDemand:
     """What one visit to a phase needs on average, in seconds, if nobody else is there.
 
     Attributes:
@@ -73,7 +73,7 @@ class ServiceTimes:
             metastore catalog then waits for a retry of its own (100–110 ms) before it notices that the requirements fail.
     """
 
-    phases: Mapping[str, Demand]
+    phases: Mapping[str, PhaseDemand]
     shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     cores: int = 2
@@ -91,9 +91,9 @@ class ServiceTimes:
         if not 0 <= self.first_check <= 1:
             raise ValueError("first_check must be from 0 to 1")
 
-    def demand(self, phase: str) -> Demand:
+    def demand(self, phase: str) -> PhaseDemand:
         """Of one phase."""
-        return self.phases.get(phase, Demand())
+        return self.phases.get(phase, PhaseDemand())
 
     def factor(self, phase: str, sort: str) -> float:
         """The multiple of a phase's demand in an attempt of that sort."""
