@@ -121,7 +121,7 @@ def squares(c: Coverage) -> dict[Kinds, Square]:
 
 def figures(c: Coverage) -> dict[str, list[PairCount]]:
     """Dimension → its values, in order."""
-    by_dimension = {name: c.counts_by(name) for name in ("phase", "placement", "make")}
+    by_dimension = {name: c.counts_by(name) for name in ("phase", "placement", "setup")}
     return {
         "phase of the first": [
             PairCount(x, *by_dimension["phase"][x], MEANT[x]) for x in PHASES if x in by_dimension["phase"]
@@ -129,7 +129,7 @@ def figures(c: Coverage) -> dict[str, list[PairCount]]:
         "place of the second": [
             PairCount(x, *by_dimension["placement"][x]) for x in PLACEMENTS if x in by_dimension["placement"]
         ],
-        "make of the table": [PairCount(str(x), *by_dimension["make"][x]) for x in sorted(by_dimension["make"])],
+        "set-up of the table": [PairCount(str(x), *by_dimension["setup"][x]) for x in sorted(by_dimension["setup"])],
     }
 
 
