@@ -11,7 +11,23 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+
+from checkers.prevention import (
+    FILES,
+    FORMAT,
+    GUARD,
+    ISOLATION,
+    LOG,
+    LOG_STORE,
+    NOTHING_WRONG,
+    READER,
+    REBUILD,
+    REPLY,
+    REPORT,
+    SERIALIZABLE,
+    VALIDATE,
+    Prevention,
+)
 
 
 class Harm(StrEnum):
@@ -65,96 +81,35 @@ class Meaning:
         sentence: what was seen, in one sentence.
         harm: how bad it is.
         culprit: who is usually at fault.
-        remedy: what to do that it does not happen again.
+        prevention: what to do that it does not happen again; ``remedy``: that in words.
         example: a history of at most three rows that shows it; empty if the sentence needs none.
         counted: what a headline counts, one and many of them.
         headline: what one operation did, with ``{op}`` and ``{ids}`` (`` of id 7``, or empty) to fill in; empty: the sentence says it.
         rows: what it means for the table's rows, as :attr:`Harm.rows`; empty: what its harm says.
     """
 
-    @property
-    def remedy_apart(self) -> str:
-        """What to do if its operations did not run at the same time; empty: :attr:`remedy`."""
-        return _APART if self.remedy in (_VALIDATE, _SERIALIZABLE) else ""
-
-    @property
-    def by_two(self) -> bool:
-        """Whether two operations do it that run at the same time, and no setting keeps them from it at once."""
-        return self.remedy in (GUARD, _VALIDATE)
-
-    @property
-    def repair(self) -> str:
-        """What to do now with ``{tables}``, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
-        if self.remedy == _FORMAT and self.harm is Harm.METADATA:
-            return NOTHING_WRONG
-        return _REPAIRS.get(self.remedy, "")
-
     sentence: str
     harm: Harm
     culprit: Culprit
-    remedy: str
+    prevention: Prevention
     example: str = ""
     counted: tuple[str, str] = ("", "")
     headline: str = ""
     rows: str = ""
 
+    @property
+    def remedy(self) -> str:
+        """What to do that it does not happen again, in words."""
+        return self.prevention.text
+
+    @property
+    def repair(self) -> str:
+        """What to do now with ``{tables}``, whatever the run; empty: that depends on the run (``checkers.judge.repair``)."""
+        return NOTHING_WRONG if self.prevention is FORMAT and self.harm is Harm.METADATA else self.prevention.repair
+
 
 ROWS, UNREADABLE, PROMISE, METADATA, COST = Harm
 CATALOG, CLIENT, ENGINE, LEVEL, STORE, MAKER, LOAD = Culprit
-
-GUARD: Final = "Use a catalog that swaps the pointer only on the version that was read (docs/catalogs), or a lock that does not expire."
-KEEPS: Final = (
-    "Use a catalog that stores a commit for good before it answers, and whose servers all read what the others stored."
-)
-REPLY: Final = (
-    "Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up, or one that honours "
-    "Idempotency-Key; repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."
-)
-KEYS: Final = (
-    "Neither Iceberg's REST test fixture 1.11.0 nor Nessie 0.99.0 offers Idempotency-Key; no other catalog was asked."
-)
-"""Behind a remedy that asks for a catalog with idempotency keys: what `icequake certify` got for an answer (docs/certify.md)."""
-_SERIALIZABLE = "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once."
-_VALIDATE = (
-    "Do not run these two kinds at once until the engine validates them; the card has the statements and the releases."
-)
-_APART = (
-    "The operations ran one after the other, so keeping them apart or a stricter isolation level does not help: let one engine do both, "
-    "and report the statements of this card to the maker of the engine."
-)
-_REBUILD = (
-    "Report the statements of this card to the maker of the engine, and let another engine do that until it is mended."
-)
-_FILES = (
-    "Find out who deleted the file: the proxy's log has the request if it came by one, the store's own log the others."
-)
-_METADATA = "Report it to whoever made the later of the two versions, and let another client commit to the table until it is mended."
-_READER = "Turn the reader's cache off, or ask the catalog again before each read."
-_FORMAT = (
-    "Let another engine write to the table until the engine that wrote the files is mended, and report it to its maker."
-)
-_LOG = "Report it to the maker of the engine that wrote the versions, and let another one write to the table until it is mended."
-_LOG_STORE = "Use a log store that lets one writer make a version (docs/formats.md), for every client of the table."
-_REPAIRS: Mapping[str, str] = {
-    _REBUILD: "Rewrite the rows that are wrong, which the card names; keep the old snapshots and metadata files until that is done.",
-    _FILES: (
-        "If you have a backup (a store that keeps versions is one), restore the file. If you have none: go back to the last state all of whose "
-        "files are there if main cannot be read without it; do not go back if only old snapshots or the metadata log name it."
-    ),
-    _METADATA: "Compare the two versions that the card names; repair with a commit by another client before expiry or a rewrite trusts them.",
-    _FORMAT: (
-        "Copy {tables} with an engine that follows the specification before anybody writes on: make a table of the same schema, partitions and "
-        "properties, `INSERT INTO {table}_copy SELECT * FROM {table}`, compare the counts, swap the names; the old snapshots stay wrong."
-    ),
-    _LOG: "Compare the versions that the card names; set right what is wrong by a commit of another client.",
-}
-"""What keeps it from happening again → what to do now with the table."""
-NOTHING_WRONG: Final = (
-    "Nothing is to be stopped or copied: this made no row of {tables} wrong. Trust a query, not what the card names as wrong, and look at that "
-    "before expiry, a rewrite or another engine uses it."
-)
-"""In place of a copy where a file's or a snapshot's metadata is wrong, and no row."""
-_ISOLATION = "The level that the cycle breaks is on the card: raise the level, or order these operations from outside."
 
 _MEANINGS: Mapping[str, Meaning] = {
     # --- commits
@@ -183,21 +138,25 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The table has a snapshot that the operation it names cannot have made.",
         ROWS,
         CATALOG,
-        "Find out who else writes to the table: the card has the snapshot's summary and the request that carried it.",
+        Prevention(
+            "Find out who else writes to the table: the card has the snapshot's summary and the request that carried it."
+        ),
         "w1 was refused, or only read; a snapshot names w1 and has new rows",
     ),
     "commit-order": Meaning(
         "Two commits are in the table in the order that real time excludes.",
         PROMISE,
         CATALOG,
-        "Readers of the history (time travel, incremental reads) see the two in the wrong order; look at the catalog's clock and caches.",
+        Prevention(
+            "Readers of the history (time travel, incremental reads) see the two in the wrong order; look at the catalog's clock and caches."
+        ),
         "w1 inserts row 7: ok; afterwards w2 inserts row 8: ok; the table's history has row 8 first",
     ),
     "lost-table": Meaning(
         "The catalog has no table where there was one, and nobody dropped it.",
         UNREADABLE,
         CATALOG,
-        "Register the last metadata file, which the card names, under the table's name again.",
+        Prevention("Register the last metadata file, which the card names, under the table's name again."),
     ),
     "lost-rollback": Meaning(
         "A rollback was acknowledged, and the table never was at the snapshot that it asked for.",
@@ -210,13 +169,13 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The catalog named an old version of the table after a later commit had been acknowledged.",
         PROMISE,
         CATALOG,
-        _READER,
+        READER,
     ),
     "wrong-result": Meaning(
         "A procedure answered with numbers that are not those of what it did.",
         PROMISE,
         ENGINE,
-        "Do not decide by the answer; count the files and snapshots in the table's metadata.",
+        Prevention("Do not decide by the answer; count the files and snapshots in the table's metadata."),
         "rewrite_data_files answers 4 files rewritten; its snapshot removed 2",
     ),
     # --- replay
@@ -224,7 +183,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A row that an operation deleted is still in the table: the delete hit an old place of the row.",
         ROWS,
         LEVEL,
-        _SERIALIZABLE,
+        SERIALIZABLE,
         "w1 updates row 7; w2 deletes row 7 and commits last; row 7 is there",
     ),
     "lost-update": Meaning(
@@ -238,62 +197,66 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A row that was deleted came back: a later operation or rewrite wrote it again.",
         ROWS,
         ENGINE,
-        _VALIDATE,
+        VALIDATE,
         "w1 deletes row 7: ok; a compaction that had read it commits; row 7 is there",
     ),
     "duplicate-row": Meaning(
         "What was one row is two.",
         ROWS,
         ENGINE,
-        _VALIDATE,
+        VALIDATE,
         "row 7 exists once; w1 and w2 update it at once, both ok; row 7 exists twice",
     ),
     "write-skew": Meaning(
         "An operation committed on what it had read, though another commit had changed that meanwhile.",
         ROWS,
         LEVEL,
-        _SERIALIZABLE,
+        SERIALIZABLE,
         "w1 inserts row 7 if it is absent; w2 does the same; both saw none; row 7 is there twice",
     ),
     "stale-scan": Meaning(
         "An operation worked on a state that was older than its own start.",
         ROWS,
         CATALOG,
-        _READER,
+        READER,
         "w1 inserts row 7: ok; afterwards w2 deletes all rows; row 7 is left, because w2 did not see it",
     ),
     "vanished-read": Meaning(
         "Rows were read, or an operation was computed from rows, of a commit that is no part of the table's history any more.",
         ROWS,
         CATALOG,
-        "Find the lost commit or the rollback that the card names; what was derived from those rows has to be computed again.",
+        Prevention(
+            "Find the lost commit or the rollback that the card names; what was derived from those rows has to be computed again."
+        ),
         "w1 copies what w2 has inserted: ok; the snapshot of w2 is gone; the copy stays",
     ),
     "compaction-changed-rows": Meaning(
         "A rewrite, which may only move rows to other files, changed them.",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
         "the table has 100 rows; rewrite_data_files; the table has 99",
     ),
     "maintenance-changed-rows": Meaning(
         "A maintenance procedure, which may change no row, changed some (told of tables that are kept as columns only).",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
     ),
     "wrong-rows": Meaning(
         "An operation added or removed rows other than its statement means, at every state that it can have seen.",
         ROWS,
         ENGINE,
-        "Compare the statement on the card with the rows beside it, and run it alone: if it still does, it is the engine's.",
+        Prevention(
+            "Compare the statement on the card with the rows beside it, and run it alone: if it still does, it is the engine's."
+        ),
         "DELETE WHERE id = 7 removes row 8",
     ),
     "missing-file": Meaning(
         "The table's metadata names a file that is not in the store.",
         UNREADABLE,
         STORE,
-        _FILES,
+        FILES,
         "w1 is told that its commit failed and deletes its files; the commit had been applied; every scan fails",
     ),
     # --- reads
@@ -301,61 +264,67 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A reader saw rows that were never committed.",
         PROMISE,
         ENGINE,
-        "Adya's G1a: read the table by its catalog's pointer only, never by a file's path or a staged snapshot.",
+        Prevention(
+            "Adya's G1a: read the table by its catalog's pointer only, never by a file's path or a staged snapshot."
+        ),
         "w1 inserts row 7 and is refused; a reader returns row 7",
     ),
     "fractured-read": Meaning(
         "A reader saw one part of a change and not the other part, or rows of different states at once.",
         PROMISE,
         LEVEL,
-        "Read several tables at snapshots that were committed together (a branch, a transaction's ids), not one after the other.",
+        Prevention(
+            "Read several tables at snapshots that were committed together (a branch, a transaction's ids), not one after the other."
+        ),
         "a transfer takes 5 from x and adds 5 to y; a reader finds x without the 5 and y without them, too",
     ),
     "phantom-value": Meaning(
         "A reader saw a value that nobody wrote.",
         ROWS,
         ENGINE,
-        "Read the same snapshot with a second engine: if that one agrees, the files are wrong, else the reader is.",
+        Prevention(
+            "Read the same snapshot with a second engine: if that one agrees, the files are wrong, else the reader is."
+        ),
         "the only values written to row 7 are 1 and 2; a reader returns 3",
     ),
     "stale-read": Meaning(
         "A reader saw a state without a write that had been acknowledged before it began.",
         PROMISE,
         CATALOG,
-        _READER,
+        READER,
         "w1 inserts row 7: ok; a read that begins afterwards does not return it; a later one does",
     ),
     "non-monotonic-read": Meaning(
         "A reader saw an older state than it had seen before.",
         PROMISE,
         CATALOG,
-        _READER,
+        READER,
         "reader r returns row 7; r reads again and does not find it; nobody deleted it",
     ),
     "read-your-writes": Meaning(
         "A writer did not find its own acknowledged write.",
         PROMISE,
         CATALOG,
-        _READER,
+        READER,
         "w1 inserts row 7: ok; w1 reads and does not find it",
     ),
     "future-read": Meaning(
         "A reader saw a write that was invoked only after the read had ended.",
         PROMISE,
         CATALOG,
-        "Look at the clocks of the writers first; without a clock's fault the history itself is wrong.",
+        Prevention("Look at the clocks of the writers first; without a clock's fault the history itself is wrong."),
     ),
     "no-state-read": Meaning(
         "A reader saw rows that are no state of the table (told of tables that are kept as columns only).",
         ROWS,
         ENGINE,
-        "Keep the whole run and check it again: the exact checker names what kind of wrong read it is.",
+        Prevention("Keep the whole run and check it again: the exact checker names what kind of wrong read it is."),
     ),
     "wrong-time-travel": Meaning(
         "A query for a version or time of the past returned another state than the table had then.",
         ROWS,
         ENGINE,
-        "Ask by snapshot id instead of by time, and compare the snapshot-log on the card.",
+        Prevention("Ask by snapshot id instead of by time, and compare the snapshot-log on the card."),
         "VERSION AS OF 3 returns the rows of snapshot 4",
     ),
     # --- isolation (Adya's and Elle's names)
@@ -363,35 +332,35 @@ _MEANINGS: Mapping[str, Meaning] = {
         "Dirty write: operations overwrote each other in a circle.",
         ROWS,
         CATALOG,
-        _ISOLATION,
+        ISOLATION,
         "w1 overwrites row 7 of w2; w2 overwrites row 8 of w1",
     ),
     "G1a": Meaning(
         "Aborted read: a transaction read what a failed one wrote.",
         PROMISE,
         ENGINE,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes 3 and fails; w2 reads 3",
     ),
     "G1b": Meaning(
         "Intermediate read: a transaction read a value that its writer overwrote before it committed.",
         PROMISE,
         ENGINE,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes 3, then 4, and commits; w2 reads 3",
     ),
     "G1c": Meaning(
         "Circular information flow: operations read or overwrote each other in a circle.",
         ROWS,
         CATALOG,
-        _ISOLATION,
+        ISOLATION,
         "w1 reads what w2 wrote; w2 reads what w1 wrote",
     ),
     "G-single": Meaning(
         "Read skew: a circle of operations in which exactly one overwrote what another had read.",
         ROWS,
         LEVEL,
-        _ISOLATION,
+        ISOLATION,
         "w1 reads row 7; w2 changes rows 7 and 8; w1 reads the new row 8",
     ),
     "G-nonadjacent": Meaning(
@@ -399,24 +368,24 @@ _MEANINGS: Mapping[str, Meaning] = {
         "never two of these in a row. Snapshot isolation forbids it.",
         ROWS,
         LEVEL,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes x, w2 writes y; w3 reads the new x and the old y, w4 the new y and the old x",
     ),
     "G2-item": Meaning(
         "Write skew: a circle of operations of which some overwrote rows that others had read; serializability forbids it.",
         ROWS,
         LEVEL,
-        _SERIALIZABLE,
+        SERIALIZABLE,
         "w1 reads rows 7 and 8 and changes 7; w2 reads both and changes 8; neither saw the other",
     ),
     "G2": Meaning(
         "Write skew by condition: a circle of operations of which some changed what a condition of others selects.",
         ROWS,
         LEVEL,
-        _SERIALIZABLE,
+        SERIALIZABLE,
         "w1 inserts row 7 WHERE NOT EXISTS row 8; w2 inserts row 8 WHERE NOT EXISTS row 7; both are there",
     ),
-    "garbage-read": Meaning("A transaction read what nobody wrote.", ROWS, ENGINE, _ISOLATION),
+    "garbage-read": Meaning("A transaction read what nobody wrote.", ROWS, ENGINE, ISOLATION),
     "duplicate-elements": Meaning(
         "A list has an element twice that was appended once.",
         ROWS,
@@ -428,46 +397,48 @@ _MEANINGS: Mapping[str, Meaning] = {
         "Two reads of a list are no versions of one list: neither begins with the other.",
         ROWS,
         CATALOG,
-        _ISOLATION,
+        ISOLATION,
         "one read returns [1, 2], another one [2, 1]",
     ),
     "dirty-update": Meaning(
         "A committed value contains one of a failed transaction.",
         ROWS,
         ENGINE,
-        _ISOLATION,
+        ISOLATION,
         "w1 appends 1 and fails; w2 appends 2: [1, 2]",
     ),
     "internal": Meaning(
         "A transaction read something else than it had read or written itself before.",
         PROMISE,
         ENGINE,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes 3 and reads 2, in one transaction",
     ),
     "causality": Meaning(
-        "A transaction read from another one and missed what that one had itself read from.", PROMISE, LEVEL, _ISOLATION
+        "A transaction read from another one and missed what that one had itself read from.", PROMISE, LEVEL, ISOLATION
     ),
     "session-causality": Meaning(
         "A transaction missed a write that came before it: one of its own process, or of a process that it read from.",
         PROMISE,
         LEVEL,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes x, then y in another transaction; w2 reads the new y and the old x",
     ),
     "non-monotonic-write": Meaning(
         "Two writes of one process took effect in the other order.",
         ROWS,
         CATALOG,
-        _ISOLATION,
+        ISOLATION,
         "w1 writes 1, then 2; the value is 1",
     ),
-    "writes-follow-reads": Meaning("A process read a version and then wrote an older one.", ROWS, CATALOG, _ISOLATION),
+    "writes-follow-reads": Meaning("A process read a version and then wrote an older one.", ROWS, CATALOG, ISOLATION),
     "nonlinearizable": Meaning(
         "No order of the operations explains what the clients saw.",
         ROWS,
         CATALOG,
-        "The smallest part of the history that still cannot be ordered is on the card; another checker usually names the cause.",
+        Prevention(
+            "The smallest part of the history that still cannot be ordered is on the card; another checker usually names the cause."
+        ),
         "w1 inserts row 7: ok; afterwards a read does not return it",
     ),
     # --- other checkers of runs
@@ -475,25 +446,33 @@ _MEANINGS: Mapping[str, Meaning] = {
         "An operation never ended, long after the last fault, while others went on.",
         COST,
         LOAD,
-        "Give the engine and the catalog's client a timeout; look at what it waited for in the proxy's log.",
+        Prevention(
+            "Give the engine and the catalog's client a timeout; look at what it waited for in the proxy's log."
+        ),
     ),
     "overdue-operation": Meaning(
         "An operation ended long after its time, while others went on.",
         COST,
         LOAD,
-        "Look at its retries and at the requests that it waited for; lower `commit.retry.total-timeout-ms`.",
+        Prevention(
+            "Look at its retries and at the requests that it waited for; lower `commit.retry.total-timeout-ms`."
+        ),
     ),
     "no-progress": Meaning(
         "Nothing succeeded for a long time, although operations were under way and no fault was on.",
         COST,
         LOAD,
-        "Fewer writers at one table, more partitions, or longer waits between retries (docs/sweep.md measures them).",
+        Prevention(
+            "Fewer writers at one table, more partitions, or longer waits between retries (docs/sweep.md measures them)."
+        ),
     ),
     "half-transaction": Meaning(
         "A change of two tables is in one of them for good and not in the other.",
         ROWS,
         CATALOG,
-        "Use a catalog that commits both tables in one transaction; until then repeat or take back the missing half.",
+        Prevention(
+            "Use a catalog that commits both tables in one transaction; until then repeat or take back the missing half."
+        ),
         "a transfer takes 5 from x: ok; y never gets them",
     ),
     # --- pointer
@@ -513,13 +492,13 @@ _MEANINGS: Mapping[str, Meaning] = {
         "Two accepted swaps are in the order that real time excludes.",
         PROMISE,
         CATALOG,
-        "Look whether the catalog answers before its database has committed.",
+        Prevention("Look whether the catalog answers before its database has committed."),
     ),
     "swap-time": Meaning(
         "A swap was asked for outside the time of the operation that it belongs to.",
         PROMISE,
         CLIENT,
-        "A request was sent late or again: look at the client's retries.",
+        Prevention("A request was sent late or again: look at the client's retries."),
     ),
     "foreign-swap": Meaning(
         "A swap put another operation's version in place than its own.",
@@ -539,141 +518,137 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A metadata file that the pointer or the metadata-log names is not in the store.",
         UNREADABLE,
         STORE,
-        _FILES,
+        FILES,
     ),
     "corrupt-metadata-file": Meaning(
         "A metadata file cannot be parsed, or changed after it was written.",
         UNREADABLE,
         STORE,
-        "Point the catalog at the last good version, which the card names.",
+        Prevention("Point the catalog at the last good version, which the card names."),
     ),
     "metadata-log-mismatch": Meaning(
         "The metadata-log does not list the versions that came before.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "table-uuid-changed": Meaning(
         "The table has another UUID than before: readers take it for another table.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "shared-uuid": Meaning(
         "Two tables of a run have one UUID: a client that caches by it takes the one for the other.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "format-version-decreased": Meaning(
         "The table's format version went down: what only the higher one can say may be ignored.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "counter-decreased": Meaning(
         "A counter that may only grow went down: the next number that it gives may be in use.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     # --- metadata: what versions list
     "last-sequence-number": Meaning(
-        "The table's last sequence number is below one that is in use.", METADATA, MAKER, _METADATA
+        "The table's last sequence number is below one that is in use.", METADATA, MAKER, REPORT
     ),
-    "duplicate-snapshot": Meaning("Two snapshots have one id.", METADATA, MAKER, _METADATA),
+    "duplicate-snapshot": Meaning("Two snapshots have one id.", METADATA, MAKER, REPORT),
     "duplicate-sequence-number": Meaning(
         "Two commits have one sequence number: which deletes apply to which rows is undecided.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "sequence-number-order": Meaning(
         "Sequence numbers do not follow the order of the commits: deletes may hide newer rows or miss older ones.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "dangling-ref": Meaning(
-        "A branch or tag points at a snapshot that the table does not list.", UNREADABLE, MAKER, _METADATA
+        "A branch or tag points at a snapshot that the table does not list.", UNREADABLE, MAKER, REPORT
     ),
-    "main-ref": Meaning("The current snapshot and the branch main differ.", METADATA, MAKER, _METADATA),
-    "snapshot-changed": Meaning("A snapshot says other things than when it was committed.", METADATA, MAKER, _METADATA),
-    "unknown-parent": Meaning("A snapshot names a parent that was never there before it.", METADATA, MAKER, _METADATA),
-    "main-not-moved": Meaning("A commit added its snapshot and did not move its branch to it.", ROWS, MAKER, _METADATA),
+    "main-ref": Meaning("The current snapshot and the branch main differ.", METADATA, MAKER, REPORT),
+    "snapshot-changed": Meaning("A snapshot says other things than when it was committed.", METADATA, MAKER, REPORT),
+    "unknown-parent": Meaning("A snapshot names a parent that was never there before it.", METADATA, MAKER, REPORT),
+    "main-not-moved": Meaning("A commit added its snapshot and did not move its branch to it.", ROWS, MAKER, REPORT),
     # --- metadata: what changed
     "schema-changed": Meaning(
-        "The schema changed, and no operation that was under way changes it so.", METADATA, MAKER, _METADATA
+        "The schema changed, and no operation that was under way changes it so.", METADATA, MAKER, REPORT
     ),
     "schema-evolution": Meaning(
         "A column changed in a way that the specification forbids: old files cannot be read as the new type.",
         UNREADABLE,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
-    "partition-spec-changed": Meaning("The partition spec changed, and nobody changed it.", METADATA, MAKER, _METADATA),
-    "sort-order-changed": Meaning("The sort order changed, and nobody changed it.", METADATA, MAKER, _METADATA),
-    "property-changed": Meaning("A table property changed, and nobody set it.", METADATA, MAKER, _METADATA),
-    "ref-changed": Meaning("A tag moved, or a branch moved without a commit to it.", METADATA, MAKER, _METADATA),
-    "location-changed": Meaning("The table's location changed, and nobody moved it.", METADATA, MAKER, _METADATA),
+    "partition-spec-changed": Meaning("The partition spec changed, and nobody changed it.", METADATA, MAKER, REPORT),
+    "sort-order-changed": Meaning("The sort order changed, and nobody changed it.", METADATA, MAKER, REPORT),
+    "property-changed": Meaning("A table property changed, and nobody set it.", METADATA, MAKER, REPORT),
+    "ref-changed": Meaning("A tag moved, or a branch moved without a commit to it.", METADATA, MAKER, REPORT),
+    "location-changed": Meaning("The table's location changed, and nobody moved it.", METADATA, MAKER, REPORT),
     "format-version-changed": Meaning(
         "The format version was raised, and nobody asked for it: older engines cannot read the table.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "statistics-changed": Meaning(
-        "The list of statistics files changed, and nobody computed or removed one.", METADATA, MAKER, _METADATA
+        "The list of statistics files changed, and nobody computed or removed one.", METADATA, MAKER, REPORT
     ),
-    "missing-field": Meaning("A field that the specification requires is missing.", METADATA, MAKER, _METADATA),
+    "missing-field": Meaning("A field that the specification requires is missing.", METADATA, MAKER, REPORT),
     "listed-twice": Meaning(
-        "A list of the metadata has one id twice: which entry is meant is undecided.", METADATA, MAKER, _METADATA
+        "A list of the metadata has one id twice: which entry is meant is undecided.", METADATA, MAKER, REPORT
     ),
-    "unknown-type": Meaning("A column has a type that the specification does not know.", UNREADABLE, MAKER, _METADATA),
-    "unknown-format-version": Meaning(
-        "The table says a format version that there is not.", UNREADABLE, MAKER, _METADATA
-    ),
+    "unknown-type": Meaning("A column has a type that the specification does not know.", UNREADABLE, MAKER, REPORT),
+    "unknown-format-version": Meaning("The table says a format version that there is not.", UNREADABLE, MAKER, REPORT),
     "not-as-created": Meaning(
         "The first version of the table is not what its creation asked for: other columns, partitions, properties, format or location.",
         METADATA,
         CATALOG,
-        "Compare the CREATE TABLE with the first metadata file; a property that the catalog overrides belongs into its own properties.",
+        Prevention(
+            "Compare the CREATE TABLE with the first metadata file; a property that the catalog overrides belongs into its own properties."
+        ),
     ),
     "dangling-id": Meaning(
-        "A current schema, spec or sort order is named that the table does not list.", UNREADABLE, MAKER, _METADATA
+        "A current schema, spec or sort order is named that the table does not list.", UNREADABLE, MAKER, REPORT
     ),
     "field-id": Meaning(
         "Field ids are used twice or lie above the last one: columns may be read as each other.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "snapshot-log": Meaning(
         "The snapshot-log does not say when which snapshot was current: time travel goes wrong.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
     "timestamp-order": Meaning(
         "Times contradict each other: time travel and expiry by age choose wrong snapshots.",
         METADATA,
         MAKER,
-        _METADATA,
+        REPORT,
     ),
-    "returned-snapshot": Meaning("A snapshot that was expired is listed again.", METADATA, MAKER, _METADATA),
+    "returned-snapshot": Meaning("A snapshot that was expired is listed again.", METADATA, MAKER, REPORT),
     # --- metadata: what vanished
-    "vanished-snapshot": Meaning(
-        "A snapshot is gone from the list, and nobody expired it.", METADATA, MAKER, _METADATA
-    ),
-    "retention": Meaning("Expiry removed a snapshot that the table's retention keeps.", METADATA, ENGINE, _METADATA),
-    "vanished-ref": Meaning("A branch or tag is gone, and nobody dropped it.", METADATA, MAKER, _METADATA),
-    "vanished-schema": Meaning(
-        "A schema is gone that files or snapshots were written with.", METADATA, MAKER, _METADATA
-    ),
+    "vanished-snapshot": Meaning("A snapshot is gone from the list, and nobody expired it.", METADATA, MAKER, REPORT),
+    "retention": Meaning("Expiry removed a snapshot that the table's retention keeps.", METADATA, ENGINE, REPORT),
+    "vanished-ref": Meaning("A branch or tag is gone, and nobody dropped it.", METADATA, MAKER, REPORT),
+    "vanished-schema": Meaning("A schema is gone that files or snapshots were written with.", METADATA, MAKER, REPORT),
     "vanished-partition-spec": Meaning(
-        "A partition spec is gone that files were written with.", METADATA, MAKER, _METADATA
+        "A partition spec is gone that files were written with.", METADATA, MAKER, REPORT
     ),
-    "vanished-property": Meaning("A table property is gone, and nobody removed it.", METADATA, MAKER, _METADATA),
+    "vanished-property": Meaning("A table property is gone, and nobody removed it.", METADATA, MAKER, REPORT),
     "lost-metadata-change": Meaning(
         "A change of the schema, of a property or of the format version was acknowledged, and the table does not have it.",
         METADATA,
@@ -682,156 +657,154 @@ _MEANINGS: Mapping[str, Meaning] = {
     ),
     # --- metadata: files
     "corrupt-file": Meaning(
-        "A file of the table changed after it was written, or cannot be read.", UNREADABLE, STORE, _FILES
+        "A file of the table changed after it was written, or cannot be read.", UNREADABLE, STORE, FILES
     ),
-    "duplicate-path": Meaning("One file is live twice in a snapshot: its rows are read twice.", ROWS, ENGINE, _REBUILD),
+    "duplicate-path": Meaning("One file is live twice in a snapshot: its rows are read twice.", ROWS, ENGINE, REBUILD),
     "shared-file": Meaning(
         "Two tables use one file: the expiry of one deletes what the other needs.",
         METADATA,
         ENGINE,
-        "Set `gc.enabled` to false on both, or rewrite the file for one of them.",
+        Prevention("Set `gc.enabled` to false on both, or rewrite the file for one of them."),
     ),
     "several-dvs": Meaning(
-        "A data file has two deletion vectors: readers apply one of them or fail.", ROWS, ENGINE, _FORMAT
+        "A data file has two deletion vectors: readers apply one of them or fail.", ROWS, ENGINE, FORMAT
     ),
     "dangling-dv": Meaning(
-        "A deletion vector is left of a data file that is not in the table any more.", METADATA, ENGINE, _FORMAT
+        "A deletion vector is left of a data file that is not in the table any more.", METADATA, ENGINE, FORMAT
     ),
     "position-deletes-in-v3": Meaning(
         "A position delete file was added to a table of version 3, which knows deletion vectors only.",
         METADATA,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
-    "foreign-file": Meaning("A snapshot has a file that neither it nor its parent added.", ROWS, ENGINE, _REBUILD),
+    "foreign-file": Meaning("A snapshot has a file that neither it nor its parent added.", ROWS, ENGINE, REBUILD),
     "manifest-count": Meaning(
-        "A manifest list counts other files or rows than its manifest has.", METADATA, ENGINE, _FORMAT
+        "A manifest list counts other files or rows than its manifest has.", METADATA, ENGINE, FORMAT
     ),
     "min-sequence-number": Meaning(
         "A manifest's lowest sequence number is not that of its files: planners skip deletes by it.",
         METADATA,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "sequence-number": Meaning(
-        "A file's data sequence number is above its file sequence number.", METADATA, ENGINE, _FORMAT
+        "A file's data sequence number is above its file sequence number.", METADATA, ENGINE, FORMAT
     ),
     "null-sequence-number": Meaning(
-        "A kept or removed entry says no sequence number: it would inherit a wrong one.", METADATA, ENGINE, _FORMAT
+        "A kept or removed entry says no sequence number: it would inherit a wrong one.", METADATA, ENGINE, FORMAT
     ),
     "file-sequence-number": Meaning(
-        "A file's sequence number is not that of the snapshot that added it.", METADATA, ENGINE, _FORMAT
+        "A file's sequence number is not that of the snapshot that added it.", METADATA, ENGINE, FORMAT
     ),
     "record-count": Meaning(
         "A file has another number of rows than its entry says: counts by metadata are wrong.",
         METADATA,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
-    "delete-position": Meaning(
-        "A delete names a position that its data file does not have.", METADATA, ENGINE, _FORMAT
-    ),
+    "delete-position": Meaning("A delete names a position that its data file does not have.", METADATA, ENGINE, FORMAT),
     "data-sequence-number": Meaning(
         "A new file has an older data sequence number than its snapshot, and no rewrite gave it: older deletes hide its rows.",
         ROWS,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "file-partition": Meaning(
         "A file lies in a partition that is not that of its rows: scans of the right partition miss them.",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
     ),
     "pruned-rows": Meaning(
         "Bounds, counts or a partition summary leave out rows that are in the file: a scan that prunes by them misses these rows.",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
         "a file has row 1, its entry says lowest id 1000; SELECT WHERE id = 1 returns nothing",
     ),
     "column-count": Meaning(
-        "A file's entry counts other values, nulls or NaNs of a column than the file has.", METADATA, ENGINE, _FORMAT
+        "A file's entry counts other values, nulls or NaNs of a column than the file has.", METADATA, ENGINE, FORMAT
     ),
-    "misplaced-row": Meaning("A row is said to be where its file has none, or another one.", METADATA, ENGINE, _FORMAT),
+    "misplaced-row": Meaning("A row is said to be where its file has none, or another one.", METADATA, ENGINE, FORMAT),
     "delete-sequence-number": Meaning(
-        "A row is hidden by a delete that, by its sequence number, does not apply to it.", METADATA, ENGINE, _FORMAT
+        "A row is hidden by a delete that, by its sequence number, does not apply to it.", METADATA, ENGINE, FORMAT
     ),
-    "file-format": Meaning("A file is said to be of another format than it is.", UNREADABLE, ENGINE, _FORMAT),
+    "file-format": Meaning("A file is said to be of another format than it is.", UNREADABLE, ENGINE, FORMAT),
     "file-size": Meaning(
         "A file has another size than its entry says: Java looks for the footer where it is not.",
         UNREADABLE,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "vector-place": Meaning(
         "A deletion vector is said to be at another place of its file than it is: readers fail, or delete other rows.",
         ROWS,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "shared-manifest-list": Meaning(
-        "Two snapshots use one manifest list, so one of them has the files of the other.", METADATA, MAKER, _METADATA
+        "Two snapshots use one manifest list, so one of them has the files of the other.", METADATA, MAKER, REPORT
     ),
     "delete-partition": Meaning(
-        "A delete lies in another partition than the file that it means: it does not apply.", ROWS, ENGINE, _REBUILD
+        "A delete lies in another partition than the file that it means: it does not apply.", ROWS, ENGINE, REBUILD
     ),
     "referenced-file": Meaning(
-        "A delete file names another data file than the one whose positions it deletes.", ROWS, ENGINE, _REBUILD
+        "A delete file names another data file than the one whose positions it deletes.", ROWS, ENGINE, REBUILD
     ),
     "equality-ids": Meaning(
         "An equality delete file says no columns by which rows are equal, or columns that no schema has.",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
     ),
     "split-offsets": Meaning(
         "A data file is said to be split at other places than its row groups begin: a scan does not read the rows before the first.",
         ROWS,
         ENGINE,
-        _REBUILD,
+        REBUILD,
     ),
     "dv-in-v2": Meaning(
-        "A table of version 2 has a deletion vector, which its readers do not know.", METADATA, ENGINE, _FORMAT
+        "A table of version 2 has a deletion vector, which its readers do not know.", METADATA, ENGINE, FORMAT
     ),
-    "removed-not-live": Meaning("A snapshot removes a file that the table did not have.", METADATA, ENGINE, _FORMAT),
+    "removed-not-live": Meaning("A snapshot removes a file that the table did not have.", METADATA, ENGINE, FORMAT),
     "entry-changed": Meaning(
         "The entry of a kept or removed file says other things than when the file was added.",
         METADATA,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "wrong-operation": Meaning(
         "A snapshot calls itself another operation than it is: validation of concurrent commits trusts that word.",
         METADATA,
         ENGINE,
-        _FORMAT,
+        FORMAT,
     ),
     "summary-count": Meaning(
-        "The numbers in a snapshot's summary are not those of its files.", METADATA, ENGINE, _FORMAT
+        "The numbers in a snapshot's summary are not those of its files.", METADATA, ENGINE, FORMAT
     ),
     # --- metadata: row lineage
-    "first-row-id": Meaning("A snapshot's first row id is not the table's next one.", METADATA, ENGINE, _FORMAT),
-    "row-id-overlap": Meaning("Two rows have one row id.", METADATA, ENGINE, _FORMAT),
-    "next-row-id": Meaning("The table's next row id is one that is in use.", METADATA, ENGINE, _FORMAT),
+    "first-row-id": Meaning("A snapshot's first row id is not the table's next one.", METADATA, ENGINE, FORMAT),
+    "row-id-overlap": Meaning("Two rows have one row id.", METADATA, ENGINE, FORMAT),
+    "next-row-id": Meaning("The table's next row id is one that is in use.", METADATA, ENGINE, FORMAT),
     "file-row-id": Meaning(
-        "A file's first row id lies outside the range of the snapshot that added it.", METADATA, ENGINE, _FORMAT
+        "A file's first row id lies outside the range of the snapshot that added it.", METADATA, ENGINE, FORMAT
     ),
-    "kept-row-id": Meaning("A file that was kept got another first row id.", METADATA, ENGINE, _FORMAT),
+    "kept-row-id": Meaning("A file that was kept got another first row id.", METADATA, ENGINE, FORMAT),
     # --- protocol: tables of Delta Lake
     "version-gap": Meaning(
-        "A version of the table is not there: readers refuse the table, or skip it.", UNREADABLE, STORE, _LOG
+        "A version of the table is not there: readers refuse the table, or skip it.", UNREADABLE, STORE, LOG
     ),
     "version-replaced": Meaning(
         "A version's file was written again with another content: the first writer's commit is gone.",
         ROWS,
         CATALOG,
-        _LOG_STORE,
+        LOG_STORE,
         "w1 writes version 7: ok; w2 writes version 7: ok; the table has what w2 wrote",
     ),
-    "version-unreadable": Meaning("A version's file cannot be read.", UNREADABLE, STORE, _LOG),
+    "version-unreadable": Meaning("A version's file cannot be read.", UNREADABLE, STORE, LOG),
     "added-and-removed": Meaning(
-        "A version adds and removes the same file: readers differ in what is left.", ROWS, ENGINE, _LOG
+        "A version adds and removes the same file: readers differ in what is left.", ROWS, ENGINE, LOG
     ),
     "added-twice": Meaning(
         "A version adds a file that the table has already, as a commit does that was made twice: the change feed has its rows twice, and "
@@ -845,65 +818,63 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A version removes or rewrites a file that is no longer in the table: two rewrites of it bring its rows twice.",
         ROWS,
         ENGINE,
-        "Let one client compact the table; the card has the two versions, and the engines that made them.",
+        Prevention("Let one client compact the table; the card has the two versions, and the engines that made them."),
         "w1 compacts file a: ok; w2 compacts file a: ok; every row is there twice",
     ),
     "several-vectors": Meaning(
         "A data file is in the table twice, each time with another deletion vector: its rows are read twice.",
         ROWS,
         ENGINE,
-        _LOG,
+        LOG,
     ),
-    "vector-too-long": Meaning("A deletion vector marks more rows than its file has.", UNREADABLE, ENGINE, _LOG),
+    "vector-too-long": Meaning("A deletion vector marks more rows than its file has.", UNREADABLE, ENGINE, LOG),
     "vector-grows-back": Meaning(
         "A version gives a file a deletion vector that no longer marks a deleted row: the row is back.",
         ROWS,
         ENGINE,
-        _LOG,
+        LOG,
     ),
-    "protocol-absent": Meaning(
-        "The first version lacks the table's protocol or its metadata.", UNREADABLE, MAKER, _LOG
-    ),
+    "protocol-absent": Meaning("The first version lacks the table's protocol or its metadata.", UNREADABLE, MAKER, LOG),
     "protocol-twice": Meaning(
-        "A version says the table's protocol, its metadata or who made it twice.", METADATA, MAKER, _LOG
+        "A version says the table's protocol, its metadata or who made it twice.", METADATA, MAKER, LOG
     ),
     "feature-absent": Meaning(
         "The table uses a feature that its protocol does not name: readers that do not know the feature read wrong rows.",
         METADATA,
         ENGINE,
-        _LOG,
+        LOG,
     ),
     "table-id-changed": Meaning(
-        "The id of the table changed: another table's log is in its place.", METADATA, MAKER, _LOG
+        "The id of the table changed: another table's log is in its place.", METADATA, MAKER, LOG
     ),
     "column-mapping": Meaning(
         "A column got the id or the physical name of another one, or of one that was dropped: old files show their values in it.",
         METADATA,
         ENGINE,
-        _LOG,
+        LOG,
     ),
-    "commit-time-absent": Meaning("A version lacks the time that the table promises for each.", METADATA, ENGINE, _LOG),
+    "commit-time-absent": Meaning("A version lacks the time that the table promises for each.", METADATA, ENGINE, LOG),
     "commit-time-order": Meaning(
         "A version says an earlier time than the one before it: time travel by time finds the wrong version.",
         METADATA,
         ENGINE,
-        _LOG,
+        LOG,
     ),
-    "row-ids-absent": Meaning("A file of a table with row tracking has no row ids.", METADATA, ENGINE, _LOG),
-    "row-ids-shared": Meaning("Two files of a table with row tracking share row ids.", METADATA, ENGINE, _LOG),
+    "row-ids-absent": Meaning("A file of a table with row tracking has no row ids.", METADATA, ENGINE, LOG),
+    "row-ids-shared": Meaning("Two files of a table with row tracking share row ids.", METADATA, ENGINE, LOG),
     "row-id-watermark": Meaning(
         "A row id is above the table's high water mark, or the mark went back: ids will be given again.",
         METADATA,
         ENGINE,
-        _LOG,
+        LOG,
     ),
     "operation-unlike": Meaning(
-        "A version says that it is another statement than was executed.", METADATA, ENGINE, _LOG
+        "A version says that it is another statement than was executed.", METADATA, ENGINE, LOG
     ),
-    "metrics-unlike": Meaning("A version counts other rows than it changed.", METADATA, ENGINE, _LOG),
-    "read-version": Meaning("A version says that it read a version that is not before it.", METADATA, ENGINE, _LOG),
+    "metrics-unlike": Meaning("A version counts other rows than it changed.", METADATA, ENGINE, LOG),
+    "read-version": Meaning("A version says that it read a version that is not before it.", METADATA, ENGINE, LOG),
     "blind-append": Meaning(
-        "A version calls itself a blind append and removes files: conflict checks let it pass.", METADATA, ENGINE, _LOG
+        "A version calls itself a blind append and removes files: conflict checks let it pass.", METADATA, ENGINE, LOG
     ),
     "transaction-twice": Meaning(
         "Two versions are of one transaction, as when the reply of a commit was lost and the client did not look.",
@@ -913,13 +884,13 @@ _MEANINGS: Mapping[str, Meaning] = {
         "w1 commits version 3, and the reply is lost; it commits version 4 with the same files",
     ),
     "application-version": Meaning(
-        "The version of an application went back: what it wrote once may be written again.", ROWS, ENGINE, _LOG
+        "The version of an application went back: what it wrote once may be written again.", ROWS, ENGINE, LOG
     ),
     "checkpoint-unlike": Meaning(
-        "A checkpoint has other files than the versions up to it: readers see two histories.", ROWS, CATALOG, _LOG_STORE
+        "A checkpoint has other files than the versions up to it: readers see two histories.", ROWS, CATALOG, LOG_STORE
     ),
-    "compacted-unlike": Meaning("A compacted log has other files than its versions.", ROWS, ENGINE, _LOG),
-    "checksum-unlike": Meaning("A version's checksum counts other files than the table has.", METADATA, ENGINE, _LOG),
+    "compacted-unlike": Meaning("A compacted log has other files than its versions.", ROWS, ENGINE, LOG),
+    "checksum-unlike": Meaning("A version's checksum counts other files than the table has.", METADATA, ENGINE, LOG),
 }
 
 _SAID: Mapping[str, tuple[str, str, str]] = {

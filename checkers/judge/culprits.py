@@ -42,12 +42,14 @@ class DoneBy:
         engine: name of the engine that it is, or that it is a part of; empty for none.
         how: what it did, in a sentence that begins with a verb; empty: the headline says it.
         client: whether it is a catalog's client, which did not know what became of its commit.
+        forgot: whether it is a server that made a commit, and made the next one on the version before.
     """
 
     who: str
     engine: str = ""
     how: str = ""
     client: bool = False
+    forgot: bool = False
 
 
 def done_by(
@@ -77,7 +79,7 @@ def done_by(
     answered = any(a.evidence.get("culprit") == "server" or pointer.ANSWER in a.evidence for a in group)
     moved = any(a.checker == pointer.Pointer.name and meant(a.name) is Culprit.CATALOG for a in group)
     if answered or moved:
-        return DoneBy(server, how=_accepted(group, facts, operations, of))
+        return _by_server(server, group, facts, operations, of)
     name = lead[0].name if lead else ""
     at_fault = [op for a in lead for op in sorted(facts.at_fault(a))] or [op for a in lead for op in a.ops[:1]]
     o = next((operations[op] for op in at_fault if op in operations), None)
@@ -123,26 +125,31 @@ def _brought_back(log: TableLog, o: Operation, lead: Sequence[Anomaly]) -> str:
     return "wrote these rows again" if all(x.by is None for x in added) else ""
 
 
-def _accepted(
-    group: Sequence[Anomaly], facts: Facts, operations: Mapping[str, Operation], of: TableFormat[Any, Any]
-) -> str:
-    """How a server lost a commit: it answered that it made it, or made another one on the same version."""
+def _by_server(
+    server: str,
+    group: Sequence[Anomaly],
+    facts: Facts,
+    operations: Mapping[str, Operation],
+    of: TableFormat[Any, Any],
+) -> DoneBy:
+    """A server lost a commit: it answered that it made it, or made another one on the same version."""
     answers = dict.fromkeys(str(a.evidence[pointer.ANSWER]) for a in group if pointer.ANSWER in a.evidence)
     lost = sorted({op for a in group for op in facts.lost(a)})
     by = explain.listing(dict.fromkeys(explain.engine(operations[op]) for op in lost if op in operations))
     if answers and by:
-        said = f"answered {explain.listing(answers)} to what {by} committed{_endpoint(group)}{MADE_NOT}"
+        said = f"answered {explain.listing(answers)} to what {by} committed{_endpoint(group)}"
         taken = {a.evidence[pointer.TAKEN] for a in group if pointer.TAKEN in a.evidence}
         if taken == {False}:
-            return f"{said.removesuffix(MADE_NOT)}{FORGOT}"
-        return f"{said}: another commit had taken its place" if taken == {True} else said
+            forgot = " and forgot it: the next commit was made on the version before"
+            return DoneBy(server, how=said + forgot, forgot=True)
+        return DoneBy(server, how=said + MADE_NOT + (": another commit had taken its place" if taken == {True} else ""))
     if any(facts.instead(a) for a in group):
-        return of.two_made
-    return "acknowledged a commit that no version of the table has" if any(_unmade(a) for a in group) else ""
+        return DoneBy(server, how=of.two_made)
+    unmade = "acknowledged a commit that no version of the table has"
+    return DoneBy(server, how=unmade if any(_unmade(a) for a in group) else "")
 
 
 MADE_NOT = ", and did not make it"
-FORGOT = " and forgot it: the next commit was made on the version before"
 
 
 def _endpoint(group: Sequence[Anomaly]) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit, Metadata, Row, TableLog
 from checkers.judge.repairsteps import ALONE, MOST_NAMED, Repair, RepairStep
-from checkers.names import NOTHING_WRONG, Harm, meaning
+from checkers.names import Harm, meaning
+from checkers.prevention import NOTHING_WRONG
 from checkers.timeline import explain
 from workloads.operations.kinds import KINDS
 
@@ -113,7 +115,7 @@ def _steps(
         yield RepairStep(text, Repair.REMOVE, tuple(ops), rows, (log.table,), sql=(sql,))
     elif not unreadable and (means := meaning(name)) is not None and means.repair:
         does = Repair.SET_BACK if means.harm is Harm.UNREADABLE else Repair.REWRITE
-        does = Repair.LEAVE if means.repair == NOTHING_WRONG else does
+        does = Repair.LEAVE if means.repair is NOTHING_WRONG else does
         yield RepairStep(means.repair, does, tables=(log.table,) if log is not None else ())
 
 
@@ -195,6 +197,7 @@ _UNNAMED = "Do again what writers did that icequake does not know"
 _KEPT = "What {ops} did, acknowledged, is not in {tables} then: run {it} again{order}; {statements} on {card}."
 _NONE_KEPT = "No acknowledged commit is lost by going back. "
 _OTHERS = "{ops}: not acknowledged, and not there once you have gone back; run {it} again only if you still want {its} effect."
+_UNMADE = "{ops}: not acknowledged, and not there; run {it} again only if you still want {its} effect."
 
 
 def last_readable(log: TableLog) -> tuple[Commit, Metadata] | None:
@@ -239,7 +242,7 @@ def _not_there(log: TableLog, operations: Mapping[str, Operation], ops: Sequence
     there = {x.op for x in log.main()}
     missing = tuple(op for op in ops if op in operations and operations[op].type != "ok" and op not in there)
     if missing:
-        yield RepairStep(_OTHERS.replace(" once you have gone back", ""), Repair.REDO, missing)
+        yield RepairStep(_UNMADE, Repair.REDO, missing)
 
 
 def _again(
@@ -253,23 +256,18 @@ def _again(
     run, back_to = [], _there_after_going_back(log)
     for op in lost:
         o, back = operations.get(op), None if log is None else _brought_back(log, op)
-        look = "" if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations, again=back is None)
+        look = None if o is None or o.f not in KINDS else _look_first(o, log, lost[op], operations, again=back is None)
         if back is not None:
-            look = look.removeprefix(f"{op}: ")
-            text = (
-                f"The files of {op} are all there. {look[:1].upper()}{look[1:]} Then {back}."
-                if look
-                else f"The files of {op} are all there: {back}."
-            )
+            there = f"The files of {op} are all there"
+            first = "" if look is None else f"{look.advice[:1].upper()}{look.advice[1:]}."
+            text = f"{there}: {back}." if look is None else f"{there}. {first} Then {back}."
             yield RepairStep(text, Repair.BRING_BACK, (op,))
         elif op in back_to:
             yield RepairStep(_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS and KINDS[o.f].goes_back:
             yield RepairStep(_SET_BACK_AGAIN, Repair.LEAVE, (op,))
         elif o is not None and o.f in KINDS:
-            look = f"{look[:-1]}; leave out what is to stay." if ": look at " in look else look
-            there = _there_now(log, lost[op]) if look.endswith((" is to stay.", " missing.")) else ""
-            run.append((op, look + there))
+            run.append((op, "" if look is None else look.before_running(_there_now(log, lost[op]))))
     if run:
         ops, notes = zip(*run, strict=True)
         yield RepairStep(_RUN_AGAIN, Repair.RUN_AGAIN, ops, notes=tuple(filter(None, notes)))
@@ -301,13 +299,14 @@ def _undeleted(
         yield RepairStep(_OTHERS_LEFT, Repair.LEAVE, keys=rows(others))
     if again := [op for op in left if op not in none and op not in others]:
         looked = [_look_first(operations[o], log, left[o], operations, apart=True) for o in again if o in operations]
-        yield RepairStep(_UNDELETED, Repair.RUN_AGAIN, tuple(again), rows(again), notes=tuple(filter(None, looked)))
+        notes = tuple(str(x) for x in looked if x is not None)
+        yield RepairStep(_UNDELETED, Repair.RUN_AGAIN, tuple(again), rows(again), notes=notes)
 
 
 def removed_since(log: TableLog | None, op: str, keys: Sequence[int]) -> tuple[int, int] | None:
-    """Of which number main's commit by an operation is, and of which the later one that left none of the rows of some ids which that one left,
-    nor what was made of them (both count from 1); None: there is none, or nobody can say. Ids are not unique: what was inserted since, without
-    removing such a row, is another row."""
+    """The positions of two commits on main, from 1: the operation's own, and the later one that removed the last of the rows with these ids
+    that it had left, or of what was made of them. None: there is none, or nobody can say. Ids are not unique: a row that was inserted since,
+    without removing such a row, is another row."""
     if log is None or not keys or "id" not in log.columns or any(not c.readable for c in log.main()):
         return None
     at, since = log.columns.index("id"), 0
@@ -339,11 +338,35 @@ _BACK_AGAIN = (
     "{ops}, which {was} lost, {is} in the state to which you go back. If you restore the files instead, run {it} again."
 )
 _RUN_AGAIN = "Run {ops} again{order}: none of {its} effects is there, and {statements} on {card}."
-_SET_BACK_AGAIN = "{ops} was to set the table back: look what was committed since, for to run {it} again undoes that."
+_SET_BACK_AGAIN = "{ops} was a rollback. Look what was committed since: running {it} again undoes that."
 _WOULD: Mapping[str, str] = {"insert": "insert {} again", "delete": "delete {}"}
 """Verb of a kind → what it would do to the rows if it ran again; any other one writes them."""
 _WOULD_ALSO: Mapping[str, str] = {"insert": "insert rows", "delete": "delete rows"}
 """The same where nobody knows which rows; any other one changes them."""
+
+
+class Look(NamedTuple):
+    """What is known of the rows of an operation before it is run again.
+
+    Attributes:
+        advice: in words, without the operation and a full stop.
+        chooses: whether somebody must choose which rows it may change: others have changed them, or nobody knows.
+        only_missing: whether the advice says already that it is to run for rows that are missing.
+    """
+
+    op: str
+    advice: str
+    chooses: bool = False
+    only_missing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.op}: {self.advice}."
+
+    def before_running(self, there: str) -> str:
+        """The advice before a statement runs again; ``there``: the rows that are in the table now, in a sentence."""
+        if self.only_missing:
+            return f"{self}{there}"
+        return f"{self.op}: {self.advice}; leave out what is to stay.{there}" if self.chooses else str(self)
 
 
 def _look_first(
@@ -354,20 +377,21 @@ def _look_first(
     *,
     apart: bool = False,
     again: bool = False,
-) -> str:
-    """Whether others have changed the rows of an operation since, and what it would do to them; empty if it changes none.
+) -> Look | None:
+    """Whether others have changed the rows of an operation since, and what it would do to them; None if it changes none.
 
     Args:
         apart: only what began after it had ended counts.
         again: what follows is to run it again, so it says when.
     """
     if log is None or not KINDS[o.f].changes_rows:
-        return ""
+        return None
     changed = _changed(log, keys) if keys else None
     if changed is None:
         also = _WOULD_ALSO.get(KINDS[o.f].verb, "change rows")
-        first = f"{o.op}: look at its rows first, for nobody knows who has changed them since"
-        return "" if apart else f"{first}; as it stands it would also {also} that others have written since."
+        first = "look at its rows first, for nobody knows who has changed them since"
+        said = f"{first}; as it stands it would also {also} that others have written since"
+        return None if apart else Look(o.op, said, chooses=True)
     ids = f"{'id' if len(keys) == 1 else 'ids'} {explain.listing(keys, MOST_NAMED)}"
 
     def later(op: str) -> bool:
@@ -378,13 +402,15 @@ def _look_first(
 
     since = [op for op in changed if op != o.op and later(op)]
     if not since:
-        return "" if apart else f"{o.op}: nobody has changed {ids} since."
+        return None if apart else Look(o.op, f"nobody has changed {ids} since")
     if again and KINDS[o.f].verb == "insert":
         rows, when = ("row", f"if {ids} is missing") if len(keys) == 1 else ("rows", "for those that are missing")
-        return f"{o.op}: {ids}: {explain.listing(since)} changed the {rows} since. Run the INSERT only {when}."
+        said = f"{ids}: {explain.listing(since)} changed the {rows} since. Run the INSERT only {when}"
+        return Look(o.op, said, only_missing=True)
     these = "it" if len(keys) == 1 else "them"
     would = _WOULD.get(KINDS[o.f].verb, "write {} again").format(these)
-    return f"{o.op}: look at {ids} first, for {explain.listing(since)} changed {these} since, and it would {would}."
+    said = f"look at {ids} first, for {explain.listing(since)} changed {these} since, and it would {would}"
+    return Look(o.op, said, chooses=True)
 
 
 def _changed(log: TableLog, keys: Sequence[int]) -> list[str] | None:

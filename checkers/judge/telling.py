@@ -16,7 +16,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.tableformat import TableFormat, format_of
 from checkers.evidence.tablelog import Row, TableLog
 from checkers.judge.causes import MISSING, SECOND_OPINIONS, Facts, events, groups
-from checkers.judge.culprits import FORGOT, SERVER, DoneBy, done_by
+from checkers.judge.culprits import SERVER, DoneBy, done_by
 from checkers.judge.known import KnownDefect, RunFacts, known_defects, of_scenario
 from checkers.judge.repair import REPEATS, removed_since, repair
 from checkers.judge.repairsteps import RepairStep
@@ -31,7 +31,8 @@ from checkers.judge.stories import (
     counted,
     harm_of,
 )
-from checkers.names import GUARD, KEEPS, KEYS, REPLY, Culprit, Harm, meaning
+from checkers.names import Culprit, Harm, meaning
+from checkers.prevention import GUARD, KEEPS, KEYS, REPLY, Prevention
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
@@ -103,8 +104,6 @@ def _rank(name: str) -> int:
 
 
 _ONE_WRITER = "Let one writer at a time change the table."
-_AT_ONCE = "at once"
-"""In a remedy that keeps operations apart already."""
 
 
 class _Teller:
@@ -170,29 +169,32 @@ class _Teller:
         done = done_by(group, lead, facts, self.operations, kind, of, cleaned=table in self.cleaned, log=log, told=told)
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops, done)
-        remedy = self._remedy(name, known or self._shown_by_scenario(group), lead, done, of)
-        remedy += f" {KEYS}" if "Idempotency-Key" in remedy else ""
+        prevention = self._prevention(name, known or self._shown_by_scenario(group), lead, done, of)
+        # A scenario's own advice names the header, too.
+        remedy = f"{prevention.text} {KEYS}" if "Idempotency-Key" in prevention.text else prevention.text
+        until = "" if end is not None else self._until(lead, log)
         return Story(
-            table,
-            name,
-            self._headline(name, lead, facts, table, done.who, keys, end),
-            (end is None and self._until(lead, log))
-            or _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
-            harm,
-            done.who,
-            done.engine,
-            ops[:MOST_OPS_NAMED],
-            tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[: explain.MOST_IN_A_SENTENCE],
-            keys[:MOST_KEYS_NAMED],
-            sum(id(a) in self.counted for a in group) or (end is not None and not group),
-            tuple(steps),
-            places,
-            known,
-            remedy,
-            instead,
-            self._repair(name, group, lead, facts, table, keys, end, done.who if done.engine else ""),
-            done.how,
-            "" if done.client or _AT_ONCE in remedy else self._meanwhile(name, lead),
+            table=table,
+            name=name,
+            headline=self._headline(name, lead, facts, table, done.who, keys, end),
+            consequence=until or _consequence(harm, name, keys, lead, table, end, self._deleted(lead, facts)),
+            harm=harm,
+            who=done.who,
+            engine=done.engine,
+            ops=ops[:MOST_OPS_NAMED],
+            snapshots=tuple(dict.fromkeys(s for a in (*lead, *group) for s in a.snapshots))[
+                : explain.MOST_IN_A_SENTENCE
+            ],
+            keys=keys[:MOST_KEYS_NAMED],
+            count=sum(id(a) in self.counted for a in group) or int(end is not None and not group),
+            steps=tuple(steps),
+            anomalies=places,
+            known=known,
+            remedy=remedy,
+            instead=instead,
+            repairs=self._repair(name, group, lead, facts, table, keys, end, done.who if done.engine else ""),
+            how=done.how,
+            meanwhile="" if done.client or prevention.keeps_apart else self._meanwhile(name, lead),
         )
 
     def _repair(
@@ -256,10 +258,11 @@ class _Teller:
             f"From commit {since} on, queries of {log.table} returned {rows}, until {by} (commit {last}) removed {it}."
         )
 
-    def _remedy(
+    def _prevention(
         self, name: str, known: Sequence[KnownDefect], lead: Sequence[Anomaly], done: DoneBy, of: TableFormat[Any, Any]
-    ) -> str:
-        """What to do. Who kept operations apart that never ran at once would gain nothing, nor who changed the catalog if an engine did it.
+    ) -> Prevention:
+        """What to do that it does not happen again: never to separate operations that did not overlap, nor to change the catalog when an
+        engine is at fault.
 
         Args:
             done: who did it.
@@ -267,26 +270,29 @@ class _Teller:
         """
         of_defects = [k.remedy for k in known if k.remedy]
         if of_defects:
-            return " ".join(dict.fromkeys(of_defects))
+            return Prevention(" ".join(dict.fromkeys(of_defects)))
         means = meaning(name)
         if means is None:
-            return ""
+            return Prevention("")
         if done.client:  # whatever became of it: the client took a lost reply for a failure
             return REPLY
-        if not known and done.how.endswith(FORGOT):
+        if not known and done.forgot:
             return KEEPS
-        if of.guard and means.remedy == GUARD:
-            return of.guard
+        if of.guard and means.prevention is GUARD:
+            return Prevention(of.guard)
         if known and means.culprit is Culprit.CATALOG:  # the catalog's guard is right: the defect is another one
-            return f"No remedy is known but another catalog; `icequake prove {known[0].scenario}` shows the defect."
+            shown = f"`icequake prove {known[0].scenario}` shows the defect."
+            return Prevention(f"No remedy is known but another catalog; {shown}")
         if done.engine and means.culprit is Culprit.CATALOG:
-            return f"{done.who} did it, not the catalog: keep it from writing to this table, and report the statements to its maker."
-        return means.remedy_apart if means.remedy_apart and not any(map(self._at_once, lead)) else means.remedy
+            keep = "keep it from writing to this table, and report the statements to its maker."
+            return Prevention(f"{done.who} did it, not the catalog: {keep}")
+        apart = means.prevention.apart
+        return Prevention(apart) if apart and not any(map(self._at_once, lead)) else means.prevention
 
     def _meanwhile(self, name: str, lead: Sequence[Anomaly]) -> str:
         """What to do until the remedy is done: run apart what did it, where the run shows that it did it by running at once."""
         means = meaning(name)
-        if means is None or not means.by_two:
+        if means is None or not means.prevention.by_two:
             return ""
         pairs = [[self.operations[op] for op in a.ops[:2] if op in self.operations] for a in lead]
         if not pairs or any(

@@ -410,9 +410,7 @@ def test_a_lost_rollback_is_not_run_again_and_an_alter_has_no_rows_to_look_at() 
         steps = repair("lost-commit", log, operations, ["b"], (), unreadable=False)
         return repair_words(s for s in steps if s.does is not Repair.STOP)
 
-    assert (
-        of("rollback") == "b was to set the table back: look what was committed since, for to run it again undoes that."
-    )
+    assert of("rollback") == "b was a rollback. Look what was committed since: running it again undoes that."
     assert "look at its rows" not in of("add-column") and of("add-column").startswith("Run b again")
 
 

@@ -23,9 +23,10 @@ from checkers.judge.repairsteps import repair_words
 from checkers.judge.runfolder import ran_of
 from checkers.judge.stories import NOTHING_TOLD, Story, anomalies_of, counted, headline, shapes, who
 from checkers.judge.telling import tell
-from checkers.names import KEEPS, KEYS, Harm, meaning
+from checkers.names import Harm, meaning
 from checkers.nights.happened import happened
 from checkers.pointer import ANSWER, LOST_SWAPS, TAKEN
+from checkers.prevention import KEEPS, KEYS
 from checkers.selftest import recorded
 from checkers.verdict import Anomaly, Verdict
 from compose.catalogs.registry import CATALOGS
@@ -881,7 +882,7 @@ def test_how_it_was_done_is_said_where_the_headline_does_not_say_it(found: list[
     verdicts = [Verdict(c, False, these) for c, these in by.items()]
     (story,) = tell(recorded.load("quick-120"), verdicts, RunFacts("mine", "rest", "1.12.0")).stories
     assert story.how == how
-    assert (story.remedy == KEEPS) is ("forgot it" in how)
+    assert (story.remedy == KEEPS.text) is ("forgot it" in how)
     if "forgot it" in how:
         assert story.instead == (), "nothing took its place"
 
