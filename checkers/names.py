@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from checkers.prevention import (
-    FILES,
+    DELETED_FILE,
     FORMAT,
     GUARD,
     ISOLATION,
@@ -256,7 +256,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "The table's metadata names a file that is not in the store.",
         UNREADABLE,
         STORE,
-        FILES,
+        DELETED_FILE,
         "w1 is told that its commit failed and deletes its files; the commit had been applied; every scan fails",
     ),
     # --- reads
@@ -518,7 +518,7 @@ _MEANINGS: Mapping[str, Meaning] = {
         "A metadata file that the pointer or the metadata-log names is not in the store.",
         UNREADABLE,
         STORE,
-        FILES,
+        DELETED_FILE,
     ),
     "corrupt-metadata-file": Meaning(
         "A metadata file cannot be parsed, or changed after it was written.",
@@ -657,7 +657,7 @@ _MEANINGS: Mapping[str, Meaning] = {
     ),
     # --- metadata: files
     "corrupt-file": Meaning(
-        "A file of the table changed after it was written, or cannot be read.", UNREADABLE, STORE, FILES
+        "A file of the table changed after it was written, or cannot be read.", UNREADABLE, STORE, DELETED_FILE
     ),
     "duplicate-path": Meaning("One file is live twice in a snapshot: its rows are read twice.", ROWS, ENGINE, REBUILD),
     "shared-file": Meaning(

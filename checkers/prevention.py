@@ -65,7 +65,7 @@ REBUILD: Final = Prevention(
     "Report the statements of this card to the maker of the engine, and let another engine do that until it is mended.",
     repair="Rewrite the rows that are wrong, which the card names; keep the old snapshots and metadata files until that is done.",
 )
-FILES: Final = Prevention(
+DELETED_FILE: Final = Prevention(
     "Find out who deleted the file: the proxy's log has the request if it came by one, the store's own log the others.",
     repair=(
         "If you have a backup (a store that keeps versions is one), restore the file. If you have none: go back to the last state all of whose "
