@@ -8,7 +8,7 @@ model          operations (Jepsen's ``:f`` and ``:value``)                  leve
 ============== ============================================================ ==============================================
 list-append    ``:txn [[:append k v] [:r k [v …]] …]``                      any of ``levels.LEVELS``
 rw-register    ``:txn [[:w k v] [:r k v] …]``                               any of ``levels.LEVELS``
-bank           ``:transfer {:from a :to b :amount n}``, ``:read {a n …}``   snapshot-isolation and what implies it
+bank           ``:transfer {:from a :to b :amount n}``, ``:read {a n …}``   snapshot-isolation, by totals alone
 rows           those of icequake itself, with the tables in the header      what each table promises
 the others     see :mod:`checkers.linearizable`                             linearizable
 ============== ============================================================ ==============================================
@@ -30,7 +30,7 @@ from checkers.evidence.history import EventError, History, HistoryError, Operati
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from checkers.isolation.blackbox import WORKLOADS, check_transactions
-from checkers.isolation.levels import LEVELS, contained
+from checkers.isolation.levels import LEVELS
 from checkers.isolation.transactions import IsolationFinding, IsolationResult
 from checkers.linearizable import MODELS, KeyResult, check_model
 from checkers.linearizable.calls import keyed_by
@@ -43,6 +43,8 @@ from workloads.tables import TableSpec
 
 LINEARIZABLE = "linearizable"
 BANK = "bank"
+TOTALS_BREAK = "snapshot-isolation"
+"""The level of a bank: a wrong total breaks it, and no total says anything of the order of sessions or of real time."""
 ROWS_MODEL = "rows"
 PROMISED = "as-promised"
 TABLES_KEY = "tables"
@@ -66,6 +68,16 @@ AS_TRANSACTIONS = (
     "out --level"
 )
 """How a history of single objects could be judged at a level of transactions."""
+ONLY_TOTALS = (
+    "only sums of balances were compared: order, direction and staleness are not judged, so a transfer that was acknowledged and is not "
+    "there, or was made twice or the wrong way round, is not found"
+)
+"""Note on every bank."""
+AS_TRANSFERS = (
+    '; sums of balances say nothing of order: record each transfer as one operation, "f": "txn", with the balances that it read and wrote, '
+    "or leave out --level"
+)
+"""How a bank could be judged at another level."""
 
 
 class ClientStats(TypedDict, total=False):
@@ -120,7 +132,7 @@ def levels(model: str) -> tuple[str, ...]:
     if model in WORKLOADS:
         return LEVELS
     if model == BANK:
-        return tuple(x for x in LEVELS if "snapshot-isolation" in contained(x))
+        return (TOTALS_BREAK,)
     if model == ROWS_MODEL:
         return (PROMISED,)
     return (LINEARIZABLE,)
@@ -160,7 +172,7 @@ def _judge(h: History, model: str | None, level: str | None, keyed: bool | None)
     if level is None:
         level = allowed[-1]
     if level not in allowed:
-        remedy = AS_TRANSACTIONS if level in LEVELS and chosen in MODELS else ""
+        remedy = "" if level not in LEVELS else AS_TRANSACTIONS if chosen in MODELS else AS_TRANSFERS * (chosen == BANK)
         raise ModelError(
             f"the model {chosen} has no level {level!r}{suggest(level, allowed)}; it has: {', '.join(allowed)}{remedy}"
         )
@@ -344,13 +356,15 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
-    notes = (f"{negative} reads show a negative balance; whether these are allowed is unknown",) if negative else ()
+    notes = [ONLY_TOTALS]
+    if negative:
+        notes.append(f"{negative} reads show a negative balance; whether these are allowed is unknown")
     stats: ClientStats = {
         "reads": len(reads),
         "totals": {str(t): n for t, n in sorted(totals.items())},
         "found": dict(counts),
     }
-    return Verdict(BANK, not anomalies, tuple(anomalies), stats, notes)
+    return Verdict(BANK, not anomalies, tuple(anomalies), stats, tuple(notes))
 
 
 def _balances(v: Any, event: int) -> dict[str, int]:
