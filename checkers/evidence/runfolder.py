@@ -196,6 +196,14 @@ class RunFolder:
         except OSError:
             return False
 
+    def require_history(self) -> None:
+        """Raises StoreError: there is no history, and the run's state says that it had operations."""
+        counted = self.state().get("operations")
+        if not self.history.exists() and isinstance(counted, int) and counted:
+            raise StoreError(
+                f"{self.history}: missing, but run.json counts {counted} operations: it was removed; restore it from a copy"
+            )
+
     def state(self) -> dict[str, Any]:
         """``run.json``; a run that says running but whose process is gone is ``incomplete``.
 

@@ -298,7 +298,8 @@ def read(path: Path) -> TableLog:
     except OSError as e:
         raise TableLogError(f"{path}: cannot be read: {e.strerror}") from None
     if header is None:
-        raise TableLogError(f"{path}: empty: the header is missing")
+        torn = path.stat().st_size > 0
+        raise TableLogError(f"{path}:1: torn: its end is missing" if torn else f"{path}: empty: the header is missing")
     return header.log(
         metadata=tuple(metadata),
         commits=tuple(commits),

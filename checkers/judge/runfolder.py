@@ -112,6 +112,7 @@ def _load(run: RunFolder) -> Evidence:
         raise StoreError(f"{run.plan}: tables: missing; without them the promises of the run are unknown")
     tables = plan.promised
     state = run.state()
+    run.require_history()
     if not run.history.exists():
         raise StoreError(
             f"{folder}: the run has no history.jsonl, as one that ended before its first operation: there is nothing to judge"

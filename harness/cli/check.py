@@ -300,7 +300,7 @@ class ReportOptions(Options):
     store: StoreOption = DEFAULT_STORE
 
     def prepare(self) -> None:
-        _ = self._run
+        self._run.require_history()
 
     @cached_property
     def _run(self) -> RunFolder:

@@ -183,3 +183,11 @@ def test_only_a_list_can_grow(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(r) + "\n" for r in lines))
     with pytest.raises(TableLogError, match='"format-version", which grew, must be a list in the record before, not 2'):
         tablelog_file.read(path)
+
+
+def test_a_first_line_that_was_cut_is_torn_and_a_file_without_one_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    for text, said in (("", "empty: the header is missing"), ('{"format": 1, "tab', ":1: torn: its end is missing")):
+        file.write_text(text)
+        with pytest.raises(TableLogError, match=said):
+            tablelog_file.read(file)

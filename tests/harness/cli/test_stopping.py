@@ -147,6 +147,17 @@ def test_check_says_that_a_run_ended_before_its_first_operation(tmp_path: Path) 
     )
 
 
+@pytest.mark.parametrize("command", ["check", "report"])
+def test_a_history_that_was_removed_is_missed(command: str, recorded_run: Path, tmp_path: Path) -> None:
+    folder = a_run(recorded_run, tmp_path / "run", "complete")
+    folder.write_state({**folder.state(), "operations": 45})
+    assert inside(command, folder.path, cwd=tmp_path).returncode in (0, 1, 2)
+    folder.history.unlink()
+    done = inside(command, folder.path, cwd=tmp_path)
+    assert done.returncode == 254 and done.stdout == ""
+    assert done.stderr.startswith(f"icequake: {folder.history}: missing, but run.json counts 45 operations: ")
+
+
 def test_another_error_of_a_run_stays_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), check.verdict_if_stopped(RunFolder(tmp_path)):
         raise ZeroDivisionError
