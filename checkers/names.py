@@ -432,6 +432,20 @@ _MEANINGS: Mapping[str, Meaning] = {
         "w1 writes 1, then 2; the value is 1",
     ),
     "writes-follow-reads": Meaning("A process read a version and then wrote an older one.", ROWS, CATALOG, ISOLATION),
+    "wrong-total": Meaning(
+        "Two reads of all accounts of a bank add up to different sums, although transfers only move money.",
+        ROWS,
+        LEVEL,
+        ISOLATION,
+        "w1 moves 3 from account 0 to 1; a read of {0 10, 1 10} returns {0 7, 1 10}",
+    ),
+    "wrong-accounts": Meaning(
+        "Two reads of all accounts of a bank do not show the same accounts, although transfers only move money.",
+        ROWS,
+        LEVEL,
+        ISOLATION,
+        "a read returns {0 10, 1 10}, the next one {0 10}",
+    ),
     "nonlinearizable": Meaning(
         "No order of the operations explains what the clients saw.",
         ROWS,
@@ -1146,7 +1160,36 @@ _IN_ROWS: Mapping[str, str] = {
 """Name → what it means for the table's rows, where its harm says too little."""
 
 _LEVEL_OR_ONE = "Read and write in one operation: a compare-and-set, or a transaction at a level that forbids this."
+_SERIALIZABLE_OR_ONE = (
+    "Run these transactions at the level that the system calls serializable, lock what they read (SELECT ... FOR UPDATE), or keep them from "
+    "running at once."
+)
+_ALL_AT_ONCE = (
+    "Make each transfer, and each read of all accounts, one transaction at a level of at least snapshot isolation; look whether a part of a "
+    "transfer can be repeated or lost."
+)
 OF_HISTORIES: Mapping[str, tuple[str, str]] = {
+    "G2-item": (
+        "Write skew: transactions read what others of them overwrote, in a circle; serializability forbids it.",
+        _SERIALIZABLE_OR_ONE,
+    ),
+    "G2": (
+        "Write skew by condition: transactions changed what a condition of others selects, in a circle; serializability forbids it.",
+        _SERIALIZABLE_OR_ONE,
+    ),
+    "duplicate-elements": (
+        "A list has an element twice that was appended once.",
+        "Look whether a client, a driver or a proxy sends a request again whose answer was lost; give each request an id by which the system "
+        "recognises that it is the same.",
+    ),
+    "wrong-total": (
+        "Two reads of all accounts of a bank add up to different sums, although transfers only move money.",
+        _ALL_AT_ONCE,
+    ),
+    "wrong-accounts": (
+        "Two reads of all accounts of a bank do not show the same accounts, although transfers only move money.",
+        f"Look first whether each read asked for all accounts, and whether some were made later. {_ALL_AT_ONCE}",
+    ),
     "lost-update": (
         "Two operations read the same version of a key and both wrote it: each must have missed the other's write.",
         f"{_LEVEL_OR_ONE} A client that reads, computes and then writes always allows it.",
@@ -1214,7 +1257,10 @@ def meaning(name: str) -> Meaning | None:
 def in_history(name: str) -> tuple[str, str] | None:
     """What a name says in the history of another system, and what to do there; None if none has it."""
     found = meaning(name)
-    return OF_HISTORIES.get(name, (found.sentence, found.remedy)) if found is not None else None
+    if found is None or name in OF_HISTORIES:
+        return OF_HISTORIES.get(name)
+    (base,) = without_suffixes([name])
+    return found.sentence, OF_HISTORIES[base][1] if base in OF_HISTORIES else found.remedy
 
 
 def in_words(name: str) -> str:

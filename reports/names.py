@@ -62,12 +62,14 @@ class Explained:
         if also := _ALSO.get(self.name):
             yield "beside undelete", also
         now = repair_words([RepairStep(self.meaning.repair)])
-        yield "what to do", f"{now} {self.meaning.remedy}".lstrip()
+        alone = not self.checkers and self.name in OF_HISTORIES
+        remedy = OF_HISTORIES[self.name][1] if alone else self.meaning.remedy
+        yield "what to do", f"{now} {remedy}".lstrip()
         if self.rule is not None:
             yield "the rule", f"{self.rule.promise} ({self.rule.section})"
         yield (
             "found by",
-            ", ".join(self.checkers) or "`icequake check` of a history of another system (isolation levels)",
+            ", ".join(self.checkers) or "`icequake check` of a history of another system",
         )
         if self.name in OF_HISTORIES and self.checkers:
             yield "in other systems", " ".join(OF_HISTORIES[self.name])
@@ -78,7 +80,7 @@ class Explained:
 def names() -> list[str]:
     """All names that a checker can report of a run or of a history, Adya's without suffixes."""
     of_histories = (n for forbidden in levels.FORBIDS.values() for n in forbidden)
-    return without_suffixes([*(n for c in ALL for n in c.names), *of_histories])
+    return without_suffixes([*(n for c in ALL for n in c.names), *of_histories, *OF_HISTORIES])
 
 
 def explained(name: str, library: Iterable[Scenario]) -> Explained | None:

@@ -59,6 +59,20 @@ OPERATION_NAMES = (
 )
 """Names of operations, by model, in words."""
 
+MEANS: Mapping[str, str] = {
+    "list-append": "txn of [append KEY VALUE] and [r KEY LIST]; every value is appended to a key once",
+    "rw-register": "txn of [w KEY VALUE] and [r KEY VALUE]; every value is written to a key once",
+    BANK: 'transfer of {"from": A, "to": B, "amount": N} and read of all balances, {"A": N, ...}; only the sums of the balances are compared',
+    ROWS_MODEL: "those of icequake itself, in a file that `icequake export` wrote; rows of another system are recorded as txn, with the "
+    "row's id as key",
+    "register": "read and write of one value",
+    "cas-register": "read, write, and cas of [OLD, NEW]",
+    "multi-register": "txn of [w KEY VALUE] and [r KEY VALUE], each at one moment",
+    "counter": "add of a number, and read of the sum",
+    "set": "add of an element, and read of all elements",
+    "append-list": "append of an element, and read of the whole list",
+}
+"""Model → its operations, in words."""
 
 KEY_APART = "; a key belongs into the value: [KEY, VALUE]"
 _NAMED = ("read", "write", "cas", "add", "append", "transfer", "txn")

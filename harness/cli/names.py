@@ -145,6 +145,18 @@ def _level(name: str) -> Iterator[str]:
         yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, [("compare", "strict-serializable")])
 
 
+def _model(name: str) -> Iterator[str]:
+    from checkers.clients import models
+
+    if name in models.models():
+        facts = [
+            ("its operations", models.MEANS[name]),
+            ("its levels", ", ".join(models.levels(name))),
+            ("more words", "docs/history.md"),
+        ]
+        yield from _entry(f"{name}: a model of a history (check FILE --model {name})", "", facts)
+
+
 def _fault(name: str) -> Iterator[str]:
     from nemesis.faults.packages import PACKAGES
     from nemesis.faults.registry import VERBS
@@ -248,6 +260,7 @@ def _first(thing: object) -> str:
 _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
     _anomaly,
     _level,
+    _model,
     _fault,
     _package,
     _kind,
@@ -265,6 +278,7 @@ _BOOKS: tuple[Callable[[str], Iterator[str]], ...] = (
 
 
 def _known() -> Iterator[str]:
+    from checkers.clients.models import models
     from checkers.isolation import levels
     from checkers.judge.check import ALL
     from compose.catalogs.registry import CATALOGS
@@ -281,6 +295,7 @@ def _known() -> Iterator[str]:
             *names.names(),
             *levels.LEVELS,
             LINEARIZABLE,
+            *models(),
             *VERBS,
             *PACKAGES,
             *KINDS,
@@ -318,6 +333,7 @@ _LISTS = (
     "implies",
     "compare",
     "its options",
+    "its levels",
     "in the packages",
     "its faults",
     "its anomalies",

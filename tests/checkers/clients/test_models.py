@@ -307,6 +307,29 @@ def page_of(
     return Path(out.splitlines()[-1].removeprefix("  page  ")).read_text(), out
 
 
+def test_the_page_of_another_systems_write_skew_gives_no_advice_of_iceberg(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _ = page_of(tmp_path, capsys, monkeypatch, WRITE_SKEW)
+    assert "What to do: Run these transactions at the level" in page and "write.{" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("wrong-total", "add up to different sums"),
+        ("wrong-accounts", "do not show the same accounts"),
+        ("G2-item", "in other systems"),
+        *((m, "a model of a history") for m in models()),
+    ],
+)
+def test_what_check_says_of_a_history_is_explained(
+    name: str, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert icequake(monkeypatch, "explain", name) == 0
+    assert says in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_page_of_a_history_says_in_plain_words_what_happened_when_and_how_it_was_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
