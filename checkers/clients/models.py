@@ -259,7 +259,8 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
     if functions and functions <= KINDS.keys():
         raise ModelError(
             "this is a history of icequake without its tables, and their promises are needed to judge it: "
-            "give the run's folder, or a file that `icequake export RUN -o FILE` wrote"
+            "give the run's folder, or a file that `icequake export RUN -o FILE` wrote; record rows of another system as txn, with the row's "
+            "id as key (docs/history.md)"
         )
     words = ", ".join(sorted(functions)[:8]) or "no operations"
     meant = {f: nearest(f, _NAMED) for f in sorted(functions - {*_NAMED})}

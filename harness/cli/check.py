@@ -89,7 +89,7 @@ STORE_ENGINES = ("process", "spark")
 
 @dataclass(frozen=True)
 class CheckOptions(Options):
-    """Judge stored runs again from their folders, or the history of another system; needs no services.
+    """Judge stored runs again from their folders, or the history of another system (docs/history.md has its forms); needs no services.
 
     Several runs, or a store with --engine process or spark, give a line for each run.
     """
