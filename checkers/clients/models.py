@@ -59,7 +59,7 @@ OPERATION_NAMES = (
 )
 """Names of operations, by model, in words."""
 
-MEANS: Mapping[str, str] = {
+OPERATIONS_OF: Mapping[str, str] = {
     "list-append": "txn of [append KEY VALUE] and [r KEY LIST]; every value is appended to a key once",
     "rw-register": "txn of [w KEY VALUE] and [r KEY VALUE]; every value is written to a key once",
     BANK: 'transfer of {"from": A, "to": B, "amount": N} and read of all balances, {"A": N, ...}; only the sums of the balances are compared',

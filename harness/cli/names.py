@@ -150,7 +150,7 @@ def _model(name: str) -> Iterator[str]:
 
     if name in models.models():
         facts = [
-            ("its operations", models.MEANS[name]),
+            ("its operations", models.OPERATIONS_OF[name]),
             ("its levels", ", ".join(models.levels(name))),
             ("more words", "docs/history.md"),
         ]
