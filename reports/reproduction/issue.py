@@ -6,6 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from checkers.verdict import Anomaly
@@ -179,9 +180,12 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
 def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) -> str:
     name = scenario.scenario
     if (why := why_not(scenario, release.spark)) is not None:
-        return f"`icequake prove {shlex.quote(typed)}` shows it. It is no script of its own: {why}."
+        said = f"`icequake prove {shlex.quote(typed)}` shows it. It is no script of its own: {why}."
+        file = Path(typed)  # of a night, which only its user has; one of the library comes with icequake
+        return f"{said} The file:\n\n```yaml\n{file.read_text().rstrip()}\n```" if file.is_file() else said
     made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here"
-    fix = f". With `{OWN_JAR}=FILE` and `--expect {FIXED}` it tests a fix, and exits with 0 if the defect is gone"
+    how = f"With `{OWN_JAR}=FILE`" if set(scenario.by_writer) == {SPARK} else "With the fix installed"
+    fix = f". {how} and `--expect {FIXED}` it tests a fix, and exits with 0 if the defect is gone"
     made += f"{fix if scenario.anomalies else ''}:"
     jar = f"{OWN_JAR}=FILE " if own else ""
     return f"{made}\n\n```\npip install {' '.join(pinned(scenario, release))}\n{jar}python -I {name}.py\n```"

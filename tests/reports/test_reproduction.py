@@ -253,6 +253,22 @@ def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> Non
     assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
 
 
+def test_an_issue_of_what_is_no_script_has_the_whole_scenario(tmp_path: Path) -> None:
+    name = next(n for n, s in SCENARIOS.items() if why_not(s) is not None)
+    mine = tmp_path / "mine.yaml"
+    mine.write_text((LIBRARY / f"{name}.yaml").read_text())
+    assert f"```yaml\n{mine.read_text().rstrip()}\n```" in issue(SCENARIOS[name], typed=str(mine))
+    assert "```yaml" not in issue(SCENARIOS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("undelete", "With `ICEBERG_JAR=FILE` and"), ("duckdb-delete-other-vector", "With the fix installed and")],
+)
+def test_an_issue_says_how_its_script_tests_a_fix_of_the_engine_at_fault(name: str, how: str) -> None:
+    assert how in issue(SCENARIOS[name])
+
+
 def own_folder(night: Path) -> RunFolder:
     """A failed run of a workload in a night's folder, judged."""
     run = RunFolder(failed_run(night / "runs"))
