@@ -32,6 +32,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from checkers.evidence import runfolder
+from checkers.evidence.record import learned
 from workloads.file.opened import document, too_deep
 
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class JournalFormat(Generic[T]):
 
 def as_type(kind: type[T]) -> Callable[[Values], T]:
     """A decoder for a dataclass: a field without a value in the line has its default. Raises ``msgspec.ValidationError``."""
-    return lambda values: msgspec.convert(values, kind)
+    return lambda values: msgspec.convert(values, learned(kind))  # type: ignore[no-any-return]
 
 
 def read(path: Path, form: JournalFormat[T]) -> tuple[dict[str, Any], list[T]]:

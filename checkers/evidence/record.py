@@ -8,8 +8,10 @@ as :func:`converted` it is a record after all, or an error that says what is wro
 from __future__ import annotations
 
 import json
+import threading
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -116,6 +118,21 @@ def must(good: bool, key: str, words: str, value: object) -> None:
         raise RecordError(f"{key} must be {words}, not {shown(value)}")
 
 
+_LEARNING = threading.Lock()
+
+
+@cache
+def learned(kind: Any) -> Any:
+    """The type; from now on several threads may decode it.
+
+    msgspec 0.22.0 learns a type when it first meets it. A second thread that meets the type meanwhile finds a half-made description, and
+    a NULL pointer in it ends the process. So msgspec meets each type under a lock.
+    """
+    with _LEARNING:
+        msgspec.json.Decoder(kind)
+    return kind
+
+
 def converted(values: Any, kind: type[T], what: str) -> T:
     """JSON values as the record that they are.
 
@@ -126,7 +143,7 @@ def converted(values: Any, kind: type[T], what: str) -> T:
         RecordError: it is none; says what is wrong first.
     """
     try:
-        return msgspec.convert(values, kind)
+        return msgspec.convert(values, learned(kind))  # type: ignore[no-any-return]
     except _UNFIT:
         raise RecordError(_wrong(values, kind, what)) from None
 

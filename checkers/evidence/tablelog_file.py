@@ -32,7 +32,7 @@ import msgspec
 
 from checkers.evidence import record
 from checkers.evidence.problem import Problem, upgraded
-from checkers.evidence.record import DECODE_ERRORS, RecordError
+from checkers.evidence.record import DECODE_ERRORS, RecordError, learned
 from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tableformat import MetadataRecord, Records, SnapshotDifference, find
 from checkers.evidence.tablelog import (
@@ -88,7 +88,8 @@ class LogLines:
     def __init__(self, table_format: str = ICEBERG, format: int = FORMAT) -> None:
         commit, metadata = _records_of(table_format)
         self._format = format
-        self.decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(metadata | commit | Capture | Problem | _End)
+        lines = learned(metadata | commit | Capture | Problem | _End)
+        self.decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(lines)
         self._known: Mapping[str, tuple[type[Line], str]] = {
             "metadata": (metadata, "a metadata record"),
             "commit": (commit, "a commit"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +20,7 @@ from checkers.evidence import history, proxylog, proxyplaces, tablelog, tablelog
 from checkers.evidence.record import RecordError, decoded
 from checkers.evidence.replace import replace
 from checkers.timeline.timelines import timelines
+from tests.support.runs import ROOT, environment
 from tests.support.simulator import simulate
 from workloads.tables import TableSpec
 
@@ -300,3 +303,38 @@ def test_a_request_is_what_its_record_says(line: bytes) -> None:
 
     usual = by(lambda f: f.look(line, plain=True))
     assert usual == by(lambda f: proxylog._unusual(line, f._swaps, f._changes, f._requests))
+
+
+MEET = """
+import sys, threading, types
+from checkers.evidence.record import converted
+
+sys.setswitchinterval(1e-6)
+TEXT = '''
+from msgspec import Struct
+class Inner(Struct):
+    a: str
+    b: list[int]
+class Outer(Struct):
+    x: int
+    inner: Inner
+    more: dict[str, list[Inner]]
+'''
+inner = {"a": "a", "b": [1]}
+for n in range(200):
+    module = sys.modules[f"made{n}"] = types.ModuleType(f"made{n}")
+    exec(TEXT, module.__dict__)
+    barrier = threading.Barrier(4)
+    def meet():
+        barrier.wait()
+        converted({"x": 1, "inner": inner, "more": {"k": [inner]}}, module.Outer, "a record")
+    threads = [threading.Thread(target=meet) for _ in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+"""
+
+
+def test_threads_may_meet_a_type_at_one_moment() -> None:
+    """By ``msgspec.convert`` alone this ends the process by SIGSEGV, within a few rounds."""
+    done = subprocess.run([sys.executable, "-c", MEET], cwd=ROOT, env=environment(), capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
