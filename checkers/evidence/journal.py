@@ -76,7 +76,7 @@ class JournalFormat(Generic[T]):
 
 def as_type(kind: type[T]) -> Callable[[Values], T]:
     """A decoder for a dataclass: a field without a value in the line has its default. Raises ``msgspec.ValidationError``."""
-    return lambda values: msgspec.convert(values, learned(kind))  # type: ignore[no-any-return]
+    return lambda values: msgspec.convert(values, learned(kind))
 
 
 def read(path: Path, form: JournalFormat[T]) -> tuple[dict[str, Any], list[T]]:

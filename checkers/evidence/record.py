@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -121,16 +121,20 @@ def must(good: bool, key: str, words: str, value: object) -> None:
 _LEARNING = threading.Lock()
 
 
-@cache
 def learned(kind: Any) -> Any:
-    """The type; from now on several threads may decode it.
+    """The type, which several threads may decode from now on.
 
     msgspec 0.22.0 learns a type when it first meets it. A second thread that meets the type meanwhile finds a half-made description, and
     a NULL pointer in it ends the process. So msgspec meets each type under a lock.
     """
+    _learn(kind)
+    return kind
+
+
+@cache
+def _learn(kind: Hashable) -> None:
     with _LEARNING:
         msgspec.json.Decoder(kind)
-    return kind
 
 
 def converted(values: Any, kind: type[T], what: str) -> T:

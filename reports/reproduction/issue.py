@@ -10,7 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from checkers.verdict import Anomaly
+from compose.catalogs.registry import CATALOGS
 from compose.install.releases import Release
+from nemesis.faults.fields import FaultFields
 from reports.drawing import words
 from reports.reproduction.expected import afterwards, ids_said, meanings, rules
 from reports.reproduction.exportable import NESSIE, why_not
@@ -114,18 +116,26 @@ def _steps(scenario: Scenario) -> Iterator[str]:
     yield ""
     for n, step in enumerate(scenario.operations, 1):
         engine = scenario.by_writer[step.writer]
-        yield f"{n}. **{step.name}** (writer {step.writer}, {getattr(ENGINES[engine], 'title', 'Spark')}){_waits(step)}:"
+        yield f"{n}. **{step.name}** (writer {step.writer}, {getattr(ENGINES[engine], 'title', 'Spark')}){_waits(step, scenario.catalog)}:"
         yield from (f"   `{sql}`" for sql in statements_of(scenario, step) or [f"{step.do} {step.value}"])
 
 
-def _waits(step: ScenarioStep) -> str:
+def _told(fault: FaultFields, catalog: str) -> str:
+    """Which error a fault tells a writer in place of an answer."""
+    wire = CATALOGS[catalog].wire if catalog in CATALOGS else None
+    if wire == "postgres":
+        return f"by PostgreSQL's error {fault.sqlstate or '08006'}"
+    return "by an exception" if wire == "thrift" else str(fault.status or 503)
+
+
+def _waits(step: ScenarioStep, catalog: str) -> str:
     """What a step waits for and what strikes it, in words that follow its name."""
     conditions = [f"begins when {_moments(step.after)}"] if step.after else []
     request = {"commit": "commit", "load": "load of the table"}.get(step.at, f"{step.at} request")
     which = request if step.nth == 1 else f"{_NTH.get(step.nth, f'{step.nth}th')} {request}"
     conditions += [f"its {which} is held until {_moments(step.hold)}"] if step.hold else []
     if step.fault is not None:
-        verb, status = step.fault.verb, step.fault.status or 503
+        verb, status = step.fault.verb, _told(step.fault, catalog)
         conditions.append(
             {
                 "answer": f"the catalog applies the {which}, and the writer is answered {status}",

@@ -39,7 +39,9 @@ def _reply(r: ChangeRequest) -> str:
     if (found := _NOT_TOLD.fullmatch(r.status)) is not None:
         return f"{found['said']}, which the writer was not told"
     if (found := _INSTEAD.fullmatch(r.status)) is not None:
-        return f"{found['said']}, and the writer was told {found['told']}"
+        # The log has a fault's status of HTTP, and PostgreSQL's client gets an error of its own protocol instead.
+        told = "an error" if _MOVED.fullmatch(found["said"]) else found["told"]
+        return f"{found['said']}, and the writer was told {told}"
     if (found := _MADE_UP.fullmatch(r.status)) is not None:
         return f"none; the writer was told {found['told']}"
     return r.status

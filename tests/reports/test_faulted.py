@@ -21,8 +21,8 @@ DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer
     [
         (
             "UPDATE 1, told 429 (nemesis)",
-            "its database changed 1 row: the pointer was moved, and the writer was told 429",
-            f"{DID} (its database changed 1 row: the pointer was moved), and the writer was told 429",
+            "its database changed 1 row: the pointer was moved, and the writer was told an error",
+            f"{DID} (its database changed 1 row: the pointer was moved), and the writer was told an error",
         ),
         ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
         (

@@ -33,7 +33,7 @@ from reports.reproduction.script import NotExportable, release_for, script
 from reports.reproduction.table import table
 from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import ROOT, inside
-from workloads.file.scenario import LIBRARY, Scenario, load
+from workloads.file.scenario import LIBRARY, Scenario, ScenarioStep, load
 from workloads.file.suite import Cell
 from workloads.file.workload_text import parse
 
@@ -251,6 +251,18 @@ def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> Non
     text = issue(small, typed="shrunk/a b.yaml")
     assert "`icequake export 'shrunk/a b.yaml' --as script`" in text
     assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
+
+
+@pytest.mark.parametrize(
+    ("catalog", "told"),
+    [("rest", "answered 503"), ("jdbc", "answered by PostgreSQL's error 08006"), ("hive", "answered by an exception")],
+)
+def test_an_issue_says_which_error_the_writer_gets(catalog: str, told: str) -> None:
+    fault = {"status": 503, "sqlstate": "08006"}
+    first, *others = SCENARIOS["jdbc-last-attempt"].operations
+    struck = ScenarioStep.model_validate({**first.model_dump(exclude_defaults=True), "fault": fault})
+    scenario = SCENARIOS["jdbc-last-attempt"].model_copy(update={"operations": (struck, *others), "catalog": catalog})
+    assert f"and the writer is {told}" in issue(scenario)
 
 
 def test_an_issue_of_what_is_no_script_has_the_whole_scenario(tmp_path: Path) -> None:
