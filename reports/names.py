@@ -33,6 +33,7 @@ The harm, the gravest first:
 _ALSO: Mapping[str, str] = {
     "lost-update": "found by isolation, it is that undelete in other words, and the isolation level is at fault: see `icequake explain "
     "undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
+    "nonlinearizable": "it is that undelete in other words, and the isolation level is at fault: see `icequake explain undelete`.",
 }
 """Name → who is at fault where it only says again what an undelete is."""
 

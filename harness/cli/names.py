@@ -138,7 +138,8 @@ def _level(name: str) -> Iterator[str]:
 
     if name in levels.LEVELS:
         implied = ", ".join(sorted(levels.contained(name) - {name})) or "nothing"
-        forbidden = ", ".join(x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
+        every = (x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
+        forbidden = ", ".join(dict.fromkeys(every))
         facts = [("forbids", forbidden), ("implies", implied)]
         yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
     if name == LINEARIZABLE:

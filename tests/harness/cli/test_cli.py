@@ -487,6 +487,12 @@ def test_lists(what: str, tmp_path: Path) -> None:
         assert len(done.stdout.splitlines()) > 1
 
 
+def test_a_level_names_each_anomaly_that_it_forbids_once(tmp_path: Path) -> None:
+    text = inside("explain", "strict-serializable", cwd=tmp_path).stdout
+    forbidden = text.partition("forbids")[2].partition("implies")[0].replace("\n", " ").split(", ")
+    assert len(forbidden) > 20 and len({x.strip() for x in forbidden}) == len(forbidden)
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
