@@ -110,7 +110,7 @@ class Session:
 
         ``remove-orphan-files`` returns the locations that it deleted, one per row; ``current-snapshot`` the table's current snapshot;
         ``earlier-version`` the newest versions of a Delta table without the one that created it, the oldest last; ``time-of-version`` the
-        time of the version that is bound as ``snapshot``, to the millisecond, in the session's time zone;
+        time of the version that is bound as its ``version`` says, to the millisecond, in the session's time zone;
         ``stream-append`` and ``replace-where``, which write to a Delta table (``harness.writers.delta_writes``), nothing;
         ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed; ``by-transaction`` the rows of its
         statement, which commits by another endpoint (``harness.writers.by_transaction``); ``equality-delete`` nothing
@@ -125,7 +125,7 @@ class Session:
             newest = self._spark.sql(f"DESCRIBE HISTORY {table} LIMIT {action['most']}").collect()
             return [(row[0],) for row in newest if row[0] > 0]
         if action["name"] == "time-of-version":
-            whole = self._spark.sql(f"DESCRIBE HISTORY {table}").where(f"version = {names['snapshot']}")
+            whole = self._spark.sql(f"DESCRIBE HISTORY {table}").where(f"version = {names[action['version']]}")
             return list(whole.selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS')").collect())
         if action["name"] == "stream-append":
             delta_writes.stream_append(self._spark, table, action["rows"], action["op"], action["starts"])

@@ -122,7 +122,6 @@ def test_the_kinds_that_only_delta_has_do_what_they_mean(
     assert results.valid is True, [(v.checker, v.anomalies, v.notes) for v in results.verdicts if v.valid is not True]
     operations = e.history.operations()
     assert {*OF_DELTA["operations"]} == {o.f for o in operations if o.type == "ok"} - {"insert"}  # type: ignore[call-overload]
-    assert {o.value["by"] for o in operations if o.f == "restore" and o.type == "ok"} == {"version", "time"}
     again = {o.op for o in operations if o.f == "stream-append" and o.type == "ok" and o.value["again"]}
     commits = [c.op for log in e.logs.values() for c in log.commits]
     assert again and all(commits.count(op) == 1 for op in again), "a batch that is sent twice is there once"

@@ -43,7 +43,7 @@ def without_history(run: Path) -> None:
         (broken_plan, "plan.yaml:2: not YAML from here on"),
         (broken_history, "history.jsonl"),
         (without_proxies, "the run has no proxy log, so the order of its requests is not known"),
-        (without_history, "the run has no history.jsonl"),
+        (without_history, "history.jsonl: missing, but run.json counts 5 operations"),
     ],
 )
 def test_a_broken_run_is_refused_and_the_file_is_named(
