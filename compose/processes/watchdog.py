@@ -8,12 +8,13 @@ Spark executor, a PostgreSQL backend) is found as well; some (PostgreSQL again) 
 title in ``ps``, so children of a marked process count as marked.
 
 A child that was forked from the harness without an exec would hold a copy of the write end, so the watchdog also checks
-that the harness is still its parent. A harness that was killed may have left a child between fork and exec, which has no
-mark yet: the watchdog cleans up a second time when the pipe is closed, because exec closes it.
+that the harness is still its parent; which one that is it is told, because a harness may be killed before this program begins.
+A harness that was killed may have left a child between fork and exec, which has no mark yet: the watchdog cleans up again when
+the pipe is closed, because exec closes it.
 
 This file imports only the standard library (and psutil where there is no /proc), and runs as a script::
 
-    python watchdog.py <run id> <file descriptor to read> [folder to remove...]
+    python watchdog.py <run id> <file descriptor to read> <pid of the harness> [folder to remove...]
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FOLDER_SECONDS = 2.0  # of repeated removal of folders
 _POLL_SECONDS = 0.05
 _PARENT_POLL_SECONDS = 0.5
 FORK_SECONDS = 10.0  # after the harness was killed, for what it forked to call exec; some never do
-_EXEC_SECONDS = 0.5  # exec closes the pipe a moment before /proc shows the new environment
+_EXEC_SECONDS = 2.0  # exec closes the pipe a moment before /proc shows the new environment; longer on a busy machine
 
 
 def marked_environment(environment: Mapping[str, str], run_id: str) -> dict[str, str]:
@@ -83,7 +84,7 @@ class Watchdog:
         environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", __file__, self._run_id, str(read_end), *self._folders],
+                [sys.executable, "-I", __file__, self._run_id, str(read_end), str(os.getpid()), *self._folders],
                 env=environment,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -289,14 +290,16 @@ def main(arguments: Sequence[str]) -> int:
     """Wait for the end of the parent, clean up, and print the Cleanup as one line of JSON."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    parent = os.getppid()
-    run_id, read_end, *folders = arguments
+    run_id, read_end, harness, *folders = arguments
+    parent = int(harness)
     _wait_for_end_of(int(read_end), parent)
     done = clean_up(run_id, folders)
     if os.getppid() != parent:  # it was killed, perhaps while it started a process
         _closed(int(read_end), FORK_SECONDS)
-        time.sleep(_EXEC_SECONDS)
-        done = clean_up(run_id, folders)
+        deadline = time.monotonic() + _EXEC_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            done = clean_up(run_id, folders)
     try:
         print(json.dumps(asdict(done)), flush=True)
     except OSError:  # the reader is gone

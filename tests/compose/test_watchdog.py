@@ -27,9 +27,11 @@ import json, os, pathlib, signal, subprocess, sys, time
 from compose.processes import watchdog as watchdog_module
 from compose.processes.watchdog import Watchdog, marked_environment
 
-run_id, folder, fork = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+run_id, folder, fork, stopped = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "True"
 dog = Watchdog(run_id, remove=[folder])
 dog.start()
+if stopped:
+    os.kill(dog.pid, signal.SIGSTOP)  # its program has not begun
 environment = marked_environment(os.environ, run_id)
 pids = {"watchdog": dog.pid}
 
@@ -77,9 +79,11 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Start HARNESS: its Popen object, and the pids of what it started by name."""
     started: list[tuple[subprocess.Popen[str], dict[str, int]]] = []
 
-    def start(run_id: str, folder: Path, *, fork: str = "") -> tuple[subprocess.Popen[str], dict[str, int]]:
+    def start(
+        run_id: str, folder: Path, *, fork: str = "", stopped: bool = False
+    ) -> tuple[subprocess.Popen[str], dict[str, int]]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HARNESS, run_id, str(folder), fork],
+            [sys.executable, "-c", HARNESS, run_id, str(folder), fork, str(stopped)],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
@@ -168,12 +172,14 @@ def test_a_forked_copy_of_the_harness_that_holds_the_pipe_open_does_not_delay_it
     os.kill(fork, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("stopped", [False, True], ids=["the watchdog waits", "the watchdog has not begun"])
 def test_a_process_that_was_between_fork_and_exec_when_the_harness_was_killed_is_ended(
-    tmp_path: Path, harness: Callable[..., Any]
+    stopped: bool, tmp_path: Path, harness: Callable[..., Any]
 ) -> None:
-    process, pids = harness("late", run_folder(tmp_path), fork="calls exec late")
+    process, pids = harness("late", run_folder(tmp_path), fork="calls exec late", stopped=stopped)
     process.kill()
     process.wait(300)
+    os.kill(pids["watchdog"], signal.SIGCONT)
     wait_until(lambda: not living({"watchdog": pids["watchdog"]}))
     assert living(pids) == []
 
