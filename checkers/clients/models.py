@@ -19,7 +19,7 @@ Unless the user names the model, a history's functions and values determine it (
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from checkers import linearizable
@@ -75,6 +75,10 @@ OPERATIONS_OF: Mapping[str, str] = {
 """Model → its operations, in words."""
 
 KEY_APART = "; a key belongs into the value: [KEY, VALUE]"
+TRANSFERRED = ("from", "to", "amount")
+"""What the value of a bank's transfer must have."""
+A_TRANSFER = '{"from": "A", "to": "B", "amount": 5}'
+SOME_BALANCES = '{"A": 10, "B": 12}'
 _NAMED = ("read", "write", "cas", "add", "append", "transfer", "txn")
 AS_TRANSACTIONS = (
     "; nothing is judged: its operations are single ones, and a level of isolation says what transactions of several operations may see "
@@ -334,8 +338,11 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
     """Every read shows all accounts at one moment, so all reads show the same accounts and the same total: transfers only move money
     (Jepsen's ``bank``, without a given total). Only defects that change a total are found."""
     reads = []
+    named: dict[str, list[tuple[Operation, str]]] = {}
     for o in operations:
         if o.f == "transfer":
+            for key, account in _transfer(o).items():
+                named.setdefault(account, []).append((o, key))
             continue
         if o.f not in ("read", "r"):
             raise EventError(o.invoked.index, f"{o.f} is no operation of bank: it has read and transfer")
@@ -371,7 +378,7 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
                     Anomaly(name, BANK, None, f"{why}.\n{level} forbids {name}.", (o.op, whole.op), events)
                 )
     negative = sum(any(n < 0 for n in b.values()) for _, b in reads)
-    notes = [ONLY_TOTALS]
+    notes = [ONLY_TOTALS, *_unread(named, {account for _, b in reads for account in b})]
     if negative:
         notes.append(f"{negative} reads show a negative balance; whether these are allowed is unknown")
     stats: ClientStats = {
@@ -383,9 +390,63 @@ def _bank(operations: Sequence[Operation], level: str) -> Verdict:
 
 
 def _balances(v: Any, event: int) -> dict[str, int]:
-    if isinstance(v, Mapping) and all(isinstance(n, int) and not isinstance(n, bool) for n in v.values()):
-        return dict(v)
-    raise EventError(event, f"expected balances such as {{0 10, 1 12}}, found {shortened(v)}")
+    if isinstance(v, Mapping):
+        odd = next(((account, n) for account, n in v.items() if type(n) is not int), None)
+        if odd is None:
+            return dict(v)
+        raise EventError(
+            event, f"the balance of the account {shortened(odd[0])} must be a whole number, found {shortened(odd[1])}"
+        )
+    raise EventError(event, f"expected balances such as {SOME_BALANCES}, found {shortened(v)}")
+
+
+def _transfer(o: Operation) -> dict[str, str]:
+    """``from`` and ``to`` of a transfer → the account, as the balances of a read name it.
+
+    Raises:
+        EventError: one of them or ``amount`` is missing, or has a wrong type.
+    """
+    asked = o.result if o.value is None and isinstance(o.result, Mapping) else o.value
+    if not isinstance(asked, Mapping):
+        raise EventError(o.invoked.index, f"expected a transfer such as {A_TRANSFER}, found {shortened(asked)}")
+    if missing := [key for key in TRANSFERRED if key not in asked]:
+        hints = ((k, nearest(k, missing)) for k in asked if k not in TRANSFERRED)
+        meant = "".join(f"; {shortened(k)} is perhaps {key}" for k, key in hints if key is not None)
+        words = " and ".join(map(repr, missing))
+        raise EventError(
+            o.invoked.index, f"a transfer needs {words}, found {shortened(asked)}{meant}; write {A_TRANSFER}"
+        )
+    for key in TRANSFERRED:
+        whole, value = key == "amount", asked[key]
+        if type(value) is not int and (whole or not isinstance(value, str)):
+            must = (
+                "a whole number (count the smallest unit, such as cents)"
+                if whole
+                else "the name or number of an account"
+            )
+            raise EventError(o.invoked.index, f"{key!r} of a transfer must be {must}, found {shortened(value)}")
+    return {key: str(asked[key]) for key in TRANSFERRED if key != "amount"}
+
+
+def _unread(named: Mapping[str, Sequence[tuple[Operation, str]]], read: Iterable[str]) -> list[str]:
+    """What a note says of accounts that no read shows although transfers name them; none if there is no read.
+
+    Raises:
+        EventError: a transfer of such an account was acknowledged, so that reads leave out money that was moved.
+    """
+    shows = frozenset(read)
+    unread = {account: uses for account, uses in named.items() if shows and account not in shows}
+    for o, key in (use for uses in unread.values() for use in uses):
+        if o.type == "ok":
+            raise EventError(
+                o.invoked.index,
+                f"{key!r} of this transfer, which was acknowledged, is the account {str((o.value or o.result)[key])!r}, and no read shows it "
+                f"({', '.join(sorted(shows)[:5])}); correct the name, or record the balances of all accounts in each read",
+            )
+    accounts = ", ".join(sorted(unread)[:5])
+    return [f"no read shows the accounts {accounts}, which only transfers without an acknowledgement name"] * bool(
+        unread
+    )
 
 
 # --- rows of icequake's tables ----------------------------------------------------------------------------------------

@@ -59,6 +59,12 @@ def bank(*reads: str) -> History:
     return of(*transfer, *((t, 1, "read", v if t == "ok" else "nil") for v in reads for t in ("invoke", "ok")))
 
 
+def moved(value: str, ending: str = "ok") -> History:
+    """A bank with a read and then a transfer of this value."""
+    read = (("invoke", 1, "read", "nil"), ("ok", 1, "read", "{0 10, 1 10}"))
+    return of(*read, ("invoke", 0, "transfer", value), (ending, 0, "transfer", value))
+
+
 @pytest.mark.parametrize(
     ("text", "level", "names"),
     [
@@ -109,6 +115,14 @@ def test_a_bank_whose_reads_differ_in_their_total_is_robbed() -> None:
         "1 reads show a negative balance; whether these are allowed is unknown",
     )
     assert judge(bank()).valid is True
+
+
+@pytest.mark.parametrize("ending", ["fail", "info"])
+def test_an_account_that_was_never_acknowledged_need_not_exist_and_is_noted(ending: str) -> None:
+    verdict = judge(moved("{:from 0 :to 9 :amount 3}", ending))
+    assert verdict.valid is True and any(n.startswith("no read shows the accounts 9, ") for n in verdict.notes)
+    answered = ("invoke", 2, "transfer", "nil"), ("ok", 2, "transfer", "{:from 0 :to 1 :amount 3}")
+    assert judge(of(*answered)).valid is True, "the answer may say what was asked"
 
 
 @pytest.mark.parametrize("balances", ["{0 10, 1 10}", "{0 13, 1 7}"], ids=["stale", "the wrong way round"])
@@ -165,7 +179,7 @@ def test_a_stale_read_of_a_register_has_no_linear_order() -> None:
         (of(("invoke", 0, "add", "1"), ("ok", 0, "add", "1"), ("invoke", 0, "read", "nil"), ("ok", 0, "read", "1")), "counter"),
         (of(("invoke", 0, "add", "1"), ("ok", 0, "add", "1"), ("invoke", 0, "read", "nil"), ("ok", 0, "read", "[1]")), "set"),
         (of(("invoke", 0, "append", "[1 2]"), ("ok", 0, "append", "[1 2]")), "append-list"),
-        (bank("{0 1}"), "bank"),
+        (bank("{0 1, 1 1}"), "bank"),
     ],
 )  # fmt: skip
 def test_a_model_is_told_by_the_operations(history: History, model: str) -> None:
@@ -217,7 +231,17 @@ def test_a_model_or_level_that_does_not_fit_is_told(history: History, options: d
         (of(("invoke", 0, "txn", "[[:append :x nil]]")), "list-append", "event 0: append of key 'x' writes no value"),
         (of(("invoke", 0, "txn", "[[:append :x 1]]")), "rw-register", "event 0: append is no operation of rw-register: it has r and w"),
         (of(("invoke", 0, "txn", "[]"), ("ok", 0, "txn", "[[:r :x 3]]")), "list-append", "event 1: expected a list read of key 'x', found 3"),
-        (bank("[1 2]"), "bank", "event 3: expected balances such as {0 10, 1 12}, found [1, 2]"),
+        (bank("[1 2]"), "bank", "event 3: expected balances such as {\"A\": 10, \"B\": 12}, found [1, 2]"),
+        (bank("{0 10, 1 nil}"), "bank", "event 3: the balance of the account '1' must be a whole number, found nil"),
+        (moved("{:from 0 :to 1}"), "bank", "event 2: a transfer needs 'amount', found "),
+        (moved("{:form 0 :to 1 :amount 3}"), "bank", "'from', found {'form': 0, 'to': 1, 'amount': 3}; 'form' is perhaps from; write {"),
+        (moved("{}"), "bank", "event 2: a transfer needs 'from' and 'to' and 'amount', found "),
+        (moved("nil"), "bank", "event 2: expected a transfer such as {\"from\": \"A\", \"to\": \"B\", \"amount\": 5}, found nil"),
+        (moved("[0 1 3]"), "bank", "event 2: expected a transfer such as "),
+        (moved('{:from 0 :to 1 :amount "3"}'), "bank", "event 2: 'amount' of a transfer must be a whole number (count the"),
+        (moved("{:from 0 :to 1 :amount true}"), "bank", "event 2: 'amount' of a transfer must be a whole number"),
+        (moved("{:from nil :to 1 :amount 3}"), "bank", "event 2: 'from' of a transfer must be the name or number of an account, found nil"),
+        (moved("{:from 0 :to 2 :amount 3}"), "bank", "acknowledged, is the account '2', and no read shows it (0, 1); correct"),
         (of(("invoke", 0, "withdraw", "3")), "bank", "event 0: withdraw is no operation of bank"),
     ],
 )  # fmt: skip
