@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from checkers.evidence.record import RecordError, decoded, shown
 from checkers.evidence.replace import replace
 from checkers.evidence.uncollected import uncollected
 from workloads.file import filekinds
+from workloads.file.meant import nearest
 from workloads.file.opened import unpacked
 
 _LOGGED = re.compile(
@@ -213,16 +214,25 @@ def _from_records(
         header[CONCURRENT] = True
     _same_times(records, where)
     events = [(number, read_event(where, number, _form(record), JSON)) for number, record in records]
-    notes = [why for key, why in GUESSES.items() if key not in keys and not (key == "time" and builder.alone)]
+    useless = ("time", "process") if builder.alone else ()
+    notes = [f"{why}{_meant(key, keys)}" for key, why in GUESSES.items() if key not in keys and key not in useless]
     ordered = None if builder.alone else in_time(events, where)
     if ordered is not None:
         events, more = ordered
         notes += more
     for number, fields in events:
         builder.add(number, **fields)
+    builder.finish(JSON)
     if places is not None:
         places += builder.all_places()
     return History(header | ({GUESSED: notes} if notes else {}), tuple(builder.all_events()))
+
+
+def _meant(key: str, keys: Iterable[str]) -> str:
+    """Which of the keys may stand for one that is missing, to be said behind that; nothing if none does."""
+    others = sorted(set(keys) - {"type", "value", "error", "index", "op", "table", *GUESSES})
+    found = next((other for other in others if nearest(other, [key]) is not None), None)
+    return "" if found is None else f"; {shown(found)} is not read and perhaps means it: call it {shown(key)}"
 
 
 def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> None:

@@ -86,6 +86,10 @@ class HistoryBuilder:
     """The time of the event before, if it has one."""
     places: list[int] | None = None
     """The offsets of the events, in their order, are added to it."""
+    nameless: list[int] = field(default_factory=list)
+    """The offsets of events without a process."""
+    aimless: list[int] = field(default_factory=list)
+    """The offsets of invocations without a function."""
 
     def all_events(self) -> list[Event]:
         """The events; if there are only completions, an invocation precedes each."""
@@ -100,8 +104,8 @@ class HistoryBuilder:
         offset: int,
         *,
         type: str,
-        process: int | str,
-        f: str,
+        process: int | str | None,
+        f: str | None,
         value: Any,
         error: ErrorChain | None = None,
         op: str | None = None,
@@ -118,6 +122,13 @@ class HistoryBuilder:
         n = self.alone + len(self.events)
         if self.places is not None:
             self.places.append(offset)
+        if process is None:
+            self.nameless.append(offset)
+            process = 0
+        if f is None:
+            if type == "invoke" or self.alone:
+                self.aimless.append(offset)
+            f = TRANSACTIONS[0]
         latest, self.latest = self.latest, time
         early = time is None or latest is None or time < latest  # not so in most histories
         if early and self.events and not (self.own or self.alone or in_order(latest, time)):
@@ -139,6 +150,20 @@ class HistoryBuilder:
         elif process != NEMESIS and not (self.own and op is None):
             op = self._operation(offset, type, process, op)
         self.events.append(Event(n, n if time is None else time, kind, process, f, table, value, op, error, extra))
+
+    def finish(self, says: Notation) -> None:
+        """Refuse a history in which some events name their process, or what is invoked, and others do not: a guess would be of both.
+
+        Raises:
+            HistoryError: it is one.
+        """
+        asked = self.events if self.alone else [e for e in self.events if e.type == "invoke" and e.process != NEMESIS]
+        if 0 < len(self.aimless) < len(asked):
+            raise self.where(self.aimless[0], f"expected {says('f')} here too, since others have it; name the function")
+        if 0 < len(self.nameless) < len(self.events) and not self.alone:
+            raise self.where(
+                self.nameless[0], f"expected {says('process')} here too, since others have it; name the client"
+            )
 
     def _why(self, process: int | str) -> str:
         """Why a process must not invoke, and what to do."""
@@ -246,6 +271,7 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True, lines: list[i
             for offset, fields in events:
                 builder.add(offset, **fields)
             header = {**header, GUESSED: list(notes)}
+        builder.finish(EDN)
     except EdnError as e:
         raise HistoryError(str(e)) from None
     if lines is not None:
@@ -339,6 +365,7 @@ def read_event(
     if "type" not in fields:
         raise fail(offset, f"expected an event with {says('type')}, found {says.show(form)}")
     type = _plain(fields.pop("type"))
+    absent = {n for n in ("process", "f") if n not in fields}
     process, f = _plain(fields.pop("process", 0)), _plain(fields.pop("f", TRANSACTIONS[0]))
     if type not in EVENT_TYPES:
         raise fail(
@@ -369,8 +396,8 @@ def read_event(
         raise fail(offset, str(e)) from None
     return {
         "type": type,
-        "process": process,
-        "f": f,
+        "process": None if "process" in absent else process,
+        "f": None if "f" in absent else f,
         "value": value,
         "error": chain,
         "op": op,
@@ -410,6 +437,8 @@ def _as_ns(name: str, found: Any) -> str:
     try:
         datetime.fromisoformat(found)
     except (ValueError, TypeError):
+        if isinstance(found, str) and _ISO.fullmatch(found):
+            return "; it has the form of a time in ISO 8601, but there is no such date or time of day"
         return ""
     return f"; a time in ISO form needs date, time and zone, such as {_SAMPLE}"
 

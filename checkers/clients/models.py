@@ -49,7 +49,10 @@ ROWS_MODEL = "rows"
 PROMISED = "as-promised"
 TABLES_KEY = "tables"
 """Header key of an exported run: its tables, as the plan has them."""
-WITHOUT_INVOCATIONS = "no operation has an invocation, so each was taken as concurrent with all others"
+WITHOUT_INVOCATIONS = (
+    "no operation has an invocation, so each was taken as concurrent with all others and as a process of its own; here the processes are "
+    "numbered as the operations are, not as in the file"
+)
 MOST_EXPLAINED_OF_A_NAME = 10
 """How many anomalies of one name are explained; all are counted."""
 
@@ -268,7 +271,7 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
         )
     words = ", ".join(sorted(functions)[:8]) or "no operations"
     meant = {f: nearest(f, _NAMED) for f in sorted(functions - {*_NAMED})}
-    odd = next((o for o in operations if o.f in meant), None)
+    odd = next((o for o in operations if o.f in meant), operations[0] if operations else None)
     renamed = ", ".join(f"{f} is perhaps {name}" for f, name in meant.items() if name is not None)
     apart = odd is not None and "key" in odd.invoked.extra
     raise ModelError(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.clients import history_files, lists, models
+from checkers.clients.jepsen import GUESSED
 from checkers.evidence.history import EventError, History, HistoryError
 from checkers.evidence.runfolder import FULL
 from checkers.verdict import Verdict, exit_code
@@ -87,7 +88,8 @@ def judged(
     try:
         return models.judge(history, model, level, keyed), history
     except EventError as e:
-        raise HistoryError(f"{_line(path, e.event)}: {e.why}") from None
+        why = "; ".join([e.why, *history.header.get(GUESSED, ())])
+        raise HistoryError(f"{_line(path, e.event)}: {why}") from None
     except models.ModelError as e:
         raise models.ModelError(f"{path if e.event is None else _line(path, e.event)}: {e}") from None
     except HistoryError as e:

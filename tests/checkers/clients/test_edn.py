@@ -518,6 +518,48 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
     assert alone.header[jepsen.CONCURRENT] and judge(alone).valid is True
 
 
+def test_a_key_that_is_called_otherwise_is_said_with_what_was_guessed() -> None:
+    called = [json.loads(line) for line in PLAIN.splitlines()]
+    for key, other in (("process", "Process"), ("time", "timestamp"), ("f", "F")):
+        text = "\n".join(json.dumps({other if k == key else k: v for k, v in e.items()}) for e in called[::2][:1])
+        notes = history_files.from_json_lines(text).header[jepsen.GUESSED]
+        assert f'{history_files.GUESSES[key]}; "{other}" is not read and perhaps means it: call it "{key}"' in notes
+
+
+@pytest.mark.parametrize(
+    ("third", "says"),
+    [
+        ('{"type": "invoke", "f": "read"}', 'h:3: expected "process" here too, since others have it; name the client'),
+        ('{"type": "invoke", "process": 1}', 'h:3: expected "f" here too, since others have it; name the function'),
+        ('{"type": "ok", "process": 0}', None),
+    ],
+)
+def test_what_some_events_say_is_not_guessed_of_others(third: str, says: str | None, tmp_path: Path) -> None:
+    write = [f'{{"type": "{t}", "process": 0, "f": "write", "value": 1}}' for t in ("invoke", "ok")]
+    file = tmp_path / "h"
+    lines = "\n".join([*write[: 2 if says else 1], third])
+    as_edn = re.sub(r'"(\w+)":', r":\1", re.sub(r': "(\w+)"', r": :\1", lines))
+    for text in (lines, as_edn):
+        file.write_text(text)
+        if says is None:
+            assert [o.f for o in load(file).operations()] == ["write"]
+            continue
+        with pytest.raises(HistoryError) as e:
+            load(file)
+        words = says if text is lines else re.sub(r'"(\w+)"', r":\1", says)
+        assert re.sub(r"h:3:\d+", "h:3", str(e.value)).endswith(words)
+
+
+def test_the_processes_of_completions_alone_are_said_to_be_none_of_the_file() -> None:
+    lines = "\n".join(json.dumps({"type": "ok", "process": 7, "value": [["append", "x", n]]}) for n in (1, 2))
+    notes = judge(history_files.from_json_lines(lines)).notes
+    assert any("here the processes are numbered as the operations are, not as in the file" in n for n in notes)
+    assert not any(
+        "names its process" in n
+        for n in judge(history_files.from_json_lines(lines.replace('"process": 7, ', ""))).notes
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -531,6 +573,10 @@ def test_what_json_lines_do_not_say_is_guessed_and_said() -> None:
             '{"type": "ok", "process": 0, "time": "2026-01-01T00:00:01"}',
             'h.jsonl:2: expected "time" to be a whole number of nanoseconds, found "2026-01-01T00:00:01"; '
             "a time in ISO form needs date, time and zone, such as 2026-11-28T09:30:00.123Z",
+        ),
+        (
+            '{"type": "ok", "process": 0, "time": "2026-13-01T00:00:01Z"}',
+            'found "2026-13-01T00:00:01Z"; it has the form of a time in ISO 8601, but there is no such date or time of day',
         ),
         (
             '{"type": "ok", "process": 0, "time": 1.5}',
@@ -683,6 +729,7 @@ def test_an_operation_that_its_model_does_not_know_is_told_by_its_line(text: str
     [
         ([("invoke", "cas", 5)], ":1: expected a cas of [old, new], found 5"),
         ([("invoke", "read", None), ("ok", "put", 5), ("invoke", "put", 5)], ":3: cannot determine the kind of history (put, read)"),
+        ([("invoke", "txn", None)], ":1: cannot determine the kind of history (txn)"),
         ([("invoke", "txn", 5)], ":1: expected a transaction such as [[r 1 [2]]], found 5"),
         ([("invoke", "txn", [["x", 1, 2]])], ":1: expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found"),
     ],
