@@ -74,6 +74,14 @@ class ShrinkStep:
 
 
 @dataclass(frozen=True, slots=True)
+class WhatIsLeft:
+    """The anomaly in the smallest run: why it is one, and the scenarios of the library that describe it; None: nobody looked."""
+
+    explanation: str
+    known: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shrunk:
     """What came of a shrink. Paths of runs are relative to its folder.
 
@@ -89,6 +97,7 @@ class Shrunk:
         best: the run whose page shows the anomaly.
         rate: how often it shows when the operations are repeated, as ``2 of 900 repetitions``; None: it is not rare.
         command: what a person types to see it again; ``goes_on``: to shrink on.
+        known: the scenarios of the library that describe what is left, by name; None: nobody looked.
     """
 
     run: str
@@ -117,6 +126,7 @@ class Shrunk:
     text: str = field(default="", repr=False)
     """The text of the scenario file."""
     rate: str | None = None
+    known: tuple[str, ...] | None = None
 
     @property
     def shown(self) -> bool:
@@ -158,6 +168,15 @@ def ends(s: Shrunk) -> str:
     return "The budget ended before it was seen whether more can be taken away."
 
 
+def known_words(s: Shrunk) -> str:
+    """Whether what is left is known, in a sentence; empty if nothing is left, or nobody looked."""
+    if s.after is None or s.known is None:
+        return ""
+    if not s.known:
+        return "What is left is new: no scenario of the library describes it."
+    return f"What is left is known: the library has it as {' and '.join(s.known)}."
+
+
 def of(s: Shrunk) -> Page:
     """The page."""
     sections = []
@@ -175,7 +194,11 @@ def of(s: Shrunk) -> Page:
     return Page(
         FILE,
         f"{s.workload}, shrunk",
-        Banner("reproduced" if s.shown else "unknown", headline(s), f"{often(s)} {ends(s)}".strip()),
+        Banner(
+            "reproduced" if s.shown else "unknown",
+            headline(s),
+            " ".join(filter(None, (often(s), ends(s), known_words(s)))),
+        ),
         sections,
         asdict(s),
         facts=[("Run", s.run), ("Catalog", s.catalog), *made_with, ("Runs", ran(s))],

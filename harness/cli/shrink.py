@@ -74,6 +74,12 @@ class ShrinkOptions(Options):
         typer.Option(help="Name of the anomaly; default: the first one that the workload does not allow."),
         Value(choices=_anomalies, what="anomaly"),
     ] = None
+    op: Annotated[
+        str | None,
+        typer.Option(
+            help="Operation of the event that is meant, as its card shows it, such as w2-14; default: any, new ones first."
+        ),
+    ] = None
     catalog: Annotated[
         str | None,
         typer.Option(help="A catalog of `icequake list catalogs`, or your own, my.yaml; default: the run's."),
@@ -128,7 +134,7 @@ class ShrinkOptions(Options):
         folder = runfolder.find(run_in(self.store, self.run))
         with details_in(folder.path):
             try:
-                return failed(folder, self.anomaly)
+                return failed(folder, self.anomaly, self.op)
             except (NothingToShrink, RunError) as e:
                 raise BadArgument(str(e)) from None
 
@@ -150,7 +156,8 @@ class ShrinkOptions(Options):
         if self.into is not None:
             return self.into
         path = self._failed.folder.path
-        return self.store / "shrink" / f"{self._failed.name}-{path.parent.name}-{path.name}".lower()
+        of_op = "" if self.op is None else f"-{self.op}"
+        return self.store / "shrink" / f"{self._failed.name}-{path.parent.name}-{path.name}{of_op}".lower()
 
     @cached_property
     def _proves(self) -> str:
@@ -173,7 +180,8 @@ class ShrinkOptions(Options):
 
         external = user_services(self._catalog, None, None)
         found, into = on_catalog(self._failed, self._catalog), self._into
-        log = journal_of(into, trials.about(found.folder.path, found.name, self._catalog, self._release.label))
+        about = trials.about(found.folder.path, found.name, self._catalog, self._release.label, self.op)
+        log = journal_of(into, about)
         hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
         with log, framed(into, f"go on with: {self._goes_on}", quiet=self.quiet, unit="runs", secrets=hidden) as frame:
             voice = frame.voice
@@ -212,6 +220,7 @@ class ShrinkOptions(Options):
         return self.again(
             run=self._failed.folder.path,
             anomaly=self._failed.name,
+            op=self.op,
             catalog=self._catalog,
             budget=self.budget,
             tries=self.tries,
@@ -227,7 +236,7 @@ class ShrinkOptions(Options):
 
         voice, goes_on, replays = frame.voice, self._goes_on, self._replays(self._into / FILE)
         budget = trials.Budget(length(self.budget), self.runs)
-        asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs)
+        asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs, new=found.new)
         shrink = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
         frame.way_on = lambda: _way_on(shrink, goes_on)
         rest, minimal, scenario = shrink.shrink()

@@ -211,7 +211,7 @@ def shrink(
         blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
         inner = inside.enter_context(open_runner())
         until = _Until(inner, lambda: stop.is_set() or clock() - began > seconds)
-        asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher)
+        asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher, new=run.new)
         try:
             replays = _replays(run, asked, job.replays)
             if replays.runs:

@@ -459,12 +459,14 @@ def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, 
         out.append(("shows it in a few statements, in a fixed order", shows))
         if (form := _form(scenario)) is not None:
             out.append((for_others, export_line(program.name, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
-    kept = [x.folder for x, _ in k.runs if x.folder is not None and (night.folder / x.folder).is_dir()]
-    if kept and k.first.names:
+    kept = [(x.folder, h) for x, h in k.runs if x.folder is not None and h.names and (night.folder / x.folder).is_dir()]
+    if kept:
         tried = {f.run for f in night.finds}  # its issue says what came of that
-        folder = str(night.folder.resolve() / min(kept, key=lambda run: run not in tried))
-        name = k.first.name if k.first.name in k.first.names else k.first.names[0]
-        shrink = program.line("shrink", folder, "--anomaly", name)
+        run, h = min(kept, key=lambda one: one[0] not in tried)
+        folder = str(night.folder.resolve() / run)
+        name = h.name if h.name in h.names else h.names[0]
+        of_op = [word for op, _ in h.statements[:1] for word in ("--op", op)]
+        shrink = program.line("shrink", folder, "--anomaly", name, *of_op)
         smaller = [("replays the run, and leaves out what it does not need to show this", shrink)]
         whole = [] if out else [(OF_THE_RUN, issue_line(night, folder, name, program))]
         out += [*whole, *smaller] if not_small(night, k) else [*smaller, *whole]

@@ -488,18 +488,22 @@ def test_what_happened_in_several_runs_is_counted_together_with_what_to_do_about
 
 
 def test_each_kind_of_failure_has_the_commands_that_show_it_make_it_small_and_export_it(tmp_path: Path) -> None:
-    kept(tmp_path, TOLD, SEEN_AGAIN)
-    shown = html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program=kinds.Program("/opt/icequake")))
+    told = replace(TOLD, happened=(replace(LOST, statements=(("w0-1", ""),)),))
+    kept(tmp_path, told, SEEN_AGAIN)
+    shown = html(page.of(a_night(tmp_path, told, SEEN_AGAIN), AGAIN, program=kinds.Program("/opt/icequake")))
     lost = section(shown, "lost")
     assert [shown.count("icequake run quick --seed 7"), lost.count("icequake run quick --seed 7")] == [2, 0], (
         "a run each"
     )
     own = kinds.Program("/opt/icequake", Path("/my store"))
-    lost_too = section(html(page.of(a_night(tmp_path, TOLD, SEEN_AGAIN), AGAIN, program=own)), "lost")
+    lost_too = section(html(page.of(a_night(tmp_path, told, SEEN_AGAIN), AGAIN, program=own)), "lost")
     assert "/opt/icequake prove jdbc-unreadable --store &#39;/my store&#39;" in lost_too
-    assert f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit --store &#39;/my store&#39;" in lost_too
+    assert (
+        f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit --op w0-1 --store &#39;/my store&#39;"
+        in lost_too
+    )
     for command in (
-        f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit",
+        f"/opt/icequake shrink {tmp_path}/runs/1 --anomaly lost-commit --op w0-1",
         "/opt/icequake prove jdbc-unreadable",
         "/opt/icequake export jdbc-unreadable --as issue -o jdbc-unreadable.md",
         f"/opt/icequake shrink {tmp_path}/runs/2 --anomaly false-failure",

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from checkers.evidence.runfolder import replace_file
 from checkers.judge.check import ALL, check
+from checkers.judge.known import of_scenario
 from checkers.judge.runfolder import load_evidence, load_promises, load_ran
 from harness.campaign.errors import TOLD
 from harness.experiments.shrink.candidates import NEMESIS
-from harness.experiments.shrink.shrink import Failed, RecordedScenario, Shrink, measure
+from harness.experiments.shrink.shrink import Failed, RecordedScenario, Shrink, measure, told_of
 from harness.experiments.shrink.translate import (
     Translation,
     sentence,
     to_yaml,
 )
-from reports.shrunk import RemainingOperation, Shrunk
+from reports.shrunk import RemainingOperation, Shrunk, WhatIsLeft
 from workloads.file.recording import FILE as RECORDING
 from workloads.file.recording import Recording
 
@@ -66,19 +67,20 @@ def shrunk(
         replace_file(s.into / SCENARIO, text)
         not_said += found.translation.inexact
     shown = None if recording is None else s.rare.shown if s.rare is not None else s.shown(recording)
-    explanation = run.found[0].explanation
+    what = WhatIsLeft(run.found[0].explanation)
     best = None
     if shown is not None and shown.folder is not None:
         best = shown.folder
         with contextlib.suppress(*TOLD):
-            explanation = _explained(s.into / best, run.name) or explanation
+            what = _left(s.into / best, run) or what
     return Shrunk(
         run=str(run.folder.path),
         workload=run.recording.workload.workload,
         catalog=run.recording.catalog,
         versions=dict(run.versions),
         anomaly=run.name,
-        explanation=explanation,
+        explanation=what.explanation,
+        known=what.known,
         documented=run.found[0].documented,
         before=measure(run.recording),
         after=None if recording is None else measure(recording),
@@ -107,8 +109,15 @@ def _scenario_text(run: Failed, found: Translation) -> str:
     return to_yaml(found.scenario, comment)
 
 
-def _explained(folder: Path, name: str) -> str | None:
-    """The explanation of the anomaly in a smaller run, whose operations and rows are fewer."""
+def _left(folder: Path, run: Failed) -> WhatIsLeft | None:
+    """The anomaly in a smaller run, whose operations and rows are fewer: what is in no known story first."""
     evidence = load_evidence(folder)
     results = check(evidence, ALL, load_promises(folder), ran=load_ran(folder))
-    return next((a.explanation for v in results.verdicts for a in v.anomalies if a.name == name), None)
+    told = told_of(results)
+    own = [(a, s.known if (s := told.get(id(a))) else ()) for a in results.anomalies if a.name == run.name]
+    if not own:
+        return None
+    a, known = min(own, key=lambda found: bool(found[1]))
+    if of_scenario(run.recording.workload.workload) is not None or results.told.problem:
+        return WhatIsLeft(a.explanation)
+    return WhatIsLeft(a.explanation, tuple(k.scenario for k in known))

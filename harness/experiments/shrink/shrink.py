@@ -19,8 +19,9 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, replace_file
 from checkers.judge.accepted import least, stricter
 from checkers.judge.check import ALL, check
+from checkers.judge.known import of_scenario
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
-from checkers.judge.stories import Stories
+from checkers.judge.stories import Stories, Story, anomalies_of
 from checkers.verdict import Anomaly, own_findings
 from harness.experiments.shrink.candidates import PASSES, PHASE, only, plain, tables_of
 from harness.experiments.shrink.guess import guesses
@@ -71,6 +72,7 @@ class Failed:
     Attributes:
         found: the anomalies of the name that is looked for.
         recording: of the run.
+        new: whether they are in no known story: then what a known defect alone shows is not what is looked for.
     """
 
     folder: RunFolder
@@ -80,18 +82,36 @@ class Failed:
     found: tuple[Anomaly, ...]
     recording: Recording
     versions: Mapping[str, str]
+    new: bool = False
 
 
-def failed(folder: RunFolder, name: str | None) -> Failed:
-    """Judge a run and choose what is looked for: ``name``, or its first own finding that its workload does not allow.
+def told_of(results: Results) -> dict[int, Story]:
+    """The ``id`` of each anomaly of a run → the story that it is in."""
+    return {id(a): s for s in results.told.stories for a in anomalies_of(s, results.verdicts)}
+
+
+def failed(folder: RunFolder, name: str | None, op: str | None = None) -> Failed:
+    """Judge a run and choose what is looked for: ``name``, or its first own finding that its workload does not allow. Of one name, what is
+    in no known story comes first.
+
+    Args:
+        op: an operation of the story that is meant, such as its card shows; None: any.
 
     Raises:
-        NothingToShrink: it found nothing of that name, or nothing at all.
+        NothingToShrink: it found nothing of that name, or nothing at all, or nothing that the operation has to do with.
         StoreError, HistoryError, TableLogError, RunError: a file of the run cannot be read, or its order or a secret of it is not known.
     """
     evidence = load_evidence(folder.path)
     results = check(evidence, ALL, load_promises(folder.path), ran=load_ran(folder.path))
     found = own_findings([a for v in results.verdicts for a in v.anomalies if v.checker not in ("expect", "assert")])
+    told = told_of(results)
+    if op is not None:
+        found = _of_operation(found, told, op)
+        if not found:
+            raise NothingToShrink(
+                f"{folder.path}: nothing to shrink, no anomaly that it found is about operation {op}; the cards of its page name those that are"
+            )
+    of_op = "" if op is None else f" of {op}"
     names = list(dict.fromkeys(a.name for a in sorted(found, key=lambda a: bool(results.accepted.mark(a)))))
     if name is None:
         surprising = [a.name for a in found if not results.accepted.mark(a)]
@@ -105,14 +125,28 @@ def failed(folder: RunFolder, name: str | None) -> Failed:
     own = tuple(a for a in found if a.name == name)
     if not own:
         has = f"it found {', '.join(names)}" if names else "it found no anomaly"
-        raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}; {has}")
+        raise NothingToShrink(f"{folder.path}: nothing to shrink, it did not find {name}{of_op}; {has}")
+    new = tuple(a for a in own if (s := told.get(id(a))) is None or not s.known)
     if not folder.proxy.exists():
         raise RunError(
             f"{folder.path}: the run has no proxy log, so the order of its requests is not known; make it again with --order free"
         )
     recording = recording_of(folder)
     revealed(recording.workload.catalog_properties, str(folder.plan))
-    return Failed(folder, evidence, results, name, own, recording, folder.read_plan().versions)
+    judged = (
+        of_scenario(recording.workload.workload) is None
+    )  # of a scenario of the library itself nothing is called known
+    return Failed(
+        folder, evidence, results, name, new or own, recording, folder.read_plan().versions, bool(new) and judged
+    )
+
+
+def _of_operation(found: list[Anomaly], told: Mapping[int, Story], op: str) -> list[Anomaly]:
+    """The anomalies of the stories that an operation is in: of those that are told by it (``Story.concerned``), if there are some."""
+    stories = list(told.values())
+    meant = {id(s) for s in stories if op in s.concerned} or {id(s) for s in stories if op in s.ops}
+    named = [a for a in found if op in a.ops]
+    return [a for a in found if id(told.get(id(a))) in meant] or named
 
 
 def stand_in(run: Failed) -> frozenset[str]:

@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +49,8 @@ RUNS = "runs"
 """The folder of the runs, in that of the shrink."""
 REPRODUCED = "reproduced"
 """What the run of a scenario shows if all is as its file says."""
+KNOWN = "what it shows is a known defect, and what is looked for is not"
+"""Why a run does not count that shows the anomaly."""
 MOST_SAID = 3
 """Sentences on what a replay could not force."""
 
@@ -89,12 +91,14 @@ class CandidateRun:
         found: names of the anomalies that it showed; of a scenario that was reproduced also :data:`REPRODUCED`.
         problem: what was not as it should have been; empty if nothing.
         counts: name → how many anomalies of that name; empty if nobody counted.
+        known: the names of which it showed nothing but known defects.
     """
 
     folder: Path | None
     found: tuple[str, ...]
     problem: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    known: Collection[str] = ()
 
 
 class Runner(Protocol):
@@ -170,7 +174,9 @@ class TrialBench:
         with self._on(writers_of(r), sparks(r.workload)) as bench:
             done = replay_once(bench, r, self._runs, self._publish, self._replays, stop=self._stop)
         problems = [done.difference] if done.difference else []
-        return CandidateRun(done.folder, names_of(done.results), "; ".join([*problems, *done.unforced[:MOST_SAID]]))
+        problem = "; ".join([*problems, *done.unforced[:MOST_SAID]])
+        known = known_of(RunFolder(done.folder))
+        return CandidateRun(done.folder, names_of(done.results), problem, known=known)
 
     def prove(self, s: Scenario) -> CandidateRun:
         """Run and judge a scenario."""
@@ -184,8 +190,10 @@ class TrialBench:
                 raise RunError(made.why)
             (proof,) = made.lines
         found = (*sorted(proof.found), *([REPRODUCED] if proof.as_said else []))
-        folder = None if proof.folder is None else Path(proof.folder)
-        return CandidateRun(folder, found, "; ".join(proof.why), {} if folder is None else counts_of(RunFolder(folder)))
+        if proof.folder is None:
+            return CandidateRun(None, found, "; ".join(proof.why))
+        folder = RunFolder(Path(proof.folder))
+        return CandidateRun(folder.path, found, "; ".join(proof.why), counts_of(folder), known_of(folder))
 
     @contextlib.contextmanager
     def _on(self, writers: int, sparks: int) -> Iterator[Bench]:
@@ -223,6 +231,7 @@ class Trials:
         folder: of the shrink.
         name: of the anomaly that is looked for.
         keep: whether to keep the runs that do not show it.
+        new: whether a run counts only if it shows the anomaly as no known defect.
     """
 
     def __init__(
@@ -235,7 +244,9 @@ class Trials:
         watcher: Watcher,
         *,
         keep: bool = False,
+        new: bool = False,
     ) -> None:
+        self._new = new
         self._questions = Questions(journal, lambda trial: trial.answers)
         self.budget = budget
         self._runner = runner
@@ -321,7 +332,8 @@ class Trials:
             return made
         ran, seconds = made
         self._impossible.clear()
-        failed, folder = shows in ran.found, ran.folder
+        discussed = self._new and self._name in ran.known
+        failed, folder = shows in ran.found and not discussed, ran.folder
         if folder is not None and not (failed or shows == REPRODUCED or self._keep):
             shutil.rmtree(folder, ignore_errors=True)
             folder = None
@@ -331,8 +343,8 @@ class Trials:
             found=tuple(x for x in ran.found if x != REPRODUCED),
             folder=None if folder is None else str(folder.relative_to(self._folder)),
             seconds=seconds,
-            problem=ran.problem,
-            shown=ran.counts.get(self._name, 0),
+            problem="; ".join(filter(None, (KNOWN if discussed else "", ran.problem))),
+            shown=0 if discussed else ran.counts.get(self._name, 0),
         )
         outcome = REPRODUCED if failed and shows == REPRODUCED else ", ".join(trial.found) or "nothing found"
         more = f" ({trial.problem})" if trial.problem and not failed else ""
@@ -383,6 +395,16 @@ def counts_of(folder: RunFolder) -> dict[str, int]:
     return found
 
 
+def known_of(folder: RunFolder) -> frozenset[str]:
+    """The names of which all anomalies that the results of a judged run have are known defects."""
+    results = mapping_in(folder.results)
+    names = {c["checker"]: [a["name"] for a in c["anomalies"]] for c in results["checkers"]}
+    told: dict[bool, set[str]] = {True: set(), False: set()}
+    for story in results["stories"]:
+        told[bool(story["known"])] |= {names[checker][n] for checker, n in story["anomalies"]}
+    return frozenset(told[True] - told[False])
+
+
 def scenario_key(s: Scenario) -> str:
     """What names a scenario in the log; its texts do not matter."""
     plain = s.model_copy(
@@ -391,6 +413,7 @@ def scenario_key(s: Scenario) -> str:
     return hashlib.sha256(to_yaml(plain).encode()).hexdigest()[:16]
 
 
-def about(run: Path, name: str, catalog: str, iceberg: str) -> Mapping[str, Any]:
+def about(run: Path, name: str, catalog: str, iceberg: str, op: str | None = None) -> Mapping[str, Any]:
     """What the log says is shrunk."""
-    return {"run": str(run), "anomaly": name, "catalog": catalog, "iceberg": iceberg}
+    said = {"run": str(run), "anomaly": name, "catalog": catalog, "iceberg": iceberg}
+    return said if op is None else {**said, "op": op}

@@ -63,6 +63,7 @@ MEANT = {
     "DIMENSION=VALUE": "held=refresh",
     "--only NAME": "--only commits",
     "--anomaly NAME": "--anomaly undelete",
+    "--op OP": "--op w0-1",
     "--run RUN": "--run 1",
     "--order O,O": "--order free,coverage",
     "--without D,D": "--without undelete",

@@ -20,6 +20,7 @@ class ByRule:
         reproduces: whether a scenario is reproduced.
         stops: after so many runs somebody presses Ctrl-C.
         rarely: whether repeated operations show it.
+        known: whether what a recording shows is a known defect.
     """
 
     def __init__(
@@ -30,7 +31,9 @@ class ByRule:
         reproduces: Callable[[Scenario], bool] = lambda s: True,
         stops: int | None = None,
         rarely: Callable[[Scenario], bool] = lambda s: False,
+        known: Callable[[Recording], bool] = lambda r: False,
     ) -> None:
+        self.known = known
         self.folder, self.source = folder, source
         self.shows, self.reproduces = shows, reproduces
         self.stops = stops
@@ -46,7 +49,8 @@ class ByRule:
         return CandidateRun(to, found)
 
     def replay(self, r: Recording) -> CandidateRun:
-        return self._run(("undelete",) if self.shows(r) else ("duplicate-commit",))
+        known = ("undelete",) if self.known(r) else ()
+        return replace(self._run(("undelete",) if self.shows(r) else ("duplicate-commit",)), known=known)
 
     def prove(self, s: Scenario) -> CandidateRun:
         if s.repeat > 1:

@@ -62,6 +62,7 @@ def test_a_broken_run_is_refused_and_the_file_is_named(
     [
         (["--anomaly", "undelet"], "--anomaly undelet: unknown anomaly 'undelet' (did you mean undelete?)"),
         (["--anomaly", "lost-commit"], "nothing to shrink, it did not find lost-commit; it found undelete"),
+        (["--op", "w9-9"], "nothing to shrink, no anomaly that it found is about operation w9-9"),
         (["--budget", "10"], "--budget 10: "),
         (["--catalog", "reast"], "--catalog reast: unknown"),
         (["--catalog", "my.yaml"], "my.yaml"),

@@ -30,13 +30,13 @@ from harness.experiments.shrink.shrink import (
     measure,
     scenario_name,
 )
-from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, writers_of
+from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, known_of, writers_of
 from harness.run.errors import RunError
 from reports import shrunk as shown
 from reports.drawing import render
 from tests.harness.experiments.shrink.byrule import ByRule, needs_both
-from tests.harness.experiments.shrink.failedrun import failed_run
-from tests.support.runs import Silent
+from tests.harness.experiments.shrink.failedrun import failed_run, twice_failed_run
+from tests.support.runs import Silent, inside
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of
 from workloads.file.recording import FILE as RECORDING
@@ -68,7 +68,7 @@ def shrink(
 ) -> tuple[Shrink, Recording | None, bool | None, RecordedScenario]:
     """Everything but the page."""
     with journal_of(into, {"run": "r"}) as log:
-        trials = Trials(runner, log, into, run.name, budget or Budget(), Silent())
+        trials = Trials(runner, log, into, run.name, budget or Budget(), Silent(), new=run.new)
         one = Shrink(run, into, trials, Silent(), tries=tries, times=3)
         return (one, *one.shrink())
 
@@ -102,6 +102,57 @@ def test_two_operations_are_left_and_their_scenario(tmp_path: Path, capsys: pyte
     assert len(said["steps"]) >= 2
     ShrinkOptions(run=run.folder.path, into=into)._show(result)
     assert f"export {into / SCENARIO} --as script -o " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("op", "table", "new"),
+    [(None, "u", True), ("w2-1", "u", True), ("w3-0", "u", True), ("w0-1", "t", False), ("w1-0", "t", False)],
+)
+def test_of_two_events_of_one_name_that_of_the_operation_is_looked_for_or_the_new_one(
+    tmp_path: Path, op: str | None, table: str, new: bool
+) -> None:
+    run = failed(RunFolder(twice_failed_run(tmp_path)), "undelete", op)
+    assert ([a.table for a in run.found], run.new) == ([table], new)
+
+
+def test_an_operation_that_no_anomaly_is_about_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        NothingToShrink, match="no anomaly that it found is about operation w9-9; the cards of its page"
+    ):
+        failed(RunFolder(twice_failed_run(tmp_path)), None, "w9-9")
+
+
+@pytest.mark.parametrize(
+    ("op", "left", "said"),
+    [
+        ("w2-1", 0, "undelete did not show again"),
+        ("w0-1", 2, "What is left is known: the library has it as undelete."),
+    ],
+)
+def test_a_known_defect_of_the_same_name_does_not_count_where_a_new_one_is_looked_for(
+    tmp_path: Path, op: str, left: int, said: str
+) -> None:
+    source, known = failed_run(tmp_path), failed(RunFolder(twice_failed_run(tmp_path / "twice")), "undelete", op)
+    into = tmp_path / "out"
+    one, smallest, minimal, found = shrink(known, into, ByRule(into, source, needs_both, known=needs_both))
+    assert (0 if smallest is None else len(smallest.operations)) == left
+    page = shown.of(shrunk(one, smallest, minimal, found, proves="prove it", replays="run it", goes_on="on"))
+    assert said in render.html(page)
+    assert any(t.problem.startswith("what it shows is a known defect") for t in one.trials) == (op == "w2-1")
+
+
+def test_what_is_left_of_a_new_anomaly_is_called_new(tmp_path: Path) -> None:
+    run, into = failed(RunFolder(twice_failed_run(tmp_path)), None), tmp_path / "out"
+    one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both))
+    page = shown.of(shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on"))
+    assert "What is left is new: no scenario of the library describes it." in render.html(page)
+
+
+def test_a_name_is_known_in_a_run_if_all_that_it_found_of_that_name_is(tmp_path: Path) -> None:
+    for made, known in ((failed_run, True), (twice_failed_run, False)):
+        run = made(tmp_path / made.__name__)
+        assert inside("check", run, cwd=tmp_path).returncode == 1
+        assert ("undelete" in known_of(RunFolder(run))) == known
 
 
 def test_waits_that_the_anomaly_needs_stay(tmp_path: Path) -> None:
