@@ -32,6 +32,7 @@ import numpy as np
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NS_PER_S, Operation
+from checkers.evidence.outcome import STOPPED
 from checkers.timeline import explain, fault_windows
 from checkers.timeline.operation_columns import OperationColumns
 from checkers.timeline.timelines import fates, timelines
@@ -384,5 +385,5 @@ def _longest_stall(columns: OperationColumns, faulty: Sequence[tuple[int, int]],
 
 
 def _driver_died(o: Operation) -> bool:
-    """Whether the death of its driver ended it; that is neither an answer nor a missed deadline."""
-    return any(c == "icequake.WriterDied" for c, *_ in o.error or ())
+    """Whether the death of its driver ended it, or the end of the run; that is neither an answer nor a missed deadline."""
+    return any(c in ("icequake.WriterDied", STOPPED) for c, *_ in o.error or ())

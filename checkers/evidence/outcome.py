@@ -63,6 +63,9 @@ NOT_COMMITTED = frozenset(
 """Thrown before a commit attempt, or because the commit was refused (``CleanableFailure``, Spark's analysis, and what
 ``harness.writers.by_transaction`` raises if the catalog does not have its endpoint)."""
 
+STOPPED = "icequake.RunStopped"
+"""The class of an operation that was still going on when the run was stopped, by the user or by an error; nobody knows its outcome."""
+
 FAILED_JOB = ("org.apache.spark.SparkException", "Job aborted due to stage failure")
 
 NO_ANCESTOR = re.compile(r"Snapshot \d+ is not an ancestor of \d+")

@@ -126,7 +126,8 @@ class Options:
                     if isinstance(given, str):
                         value.check(name, given)
                     elif isinstance(given, Path):
-                        value.check_path(name, given, force=getattr(self, "force", False))
+                        force = getattr(self, "force", False)
+                        value.check_path(name, given, force=force, command=self.typed_name())
                 except BadArgument as e:
                     wrong.append(str(e))
         if wrong:

@@ -49,14 +49,16 @@ class Value:
     folder: bool = False
     written: tuple[str, ...] | None = None
 
-    def check_path(self, name: str, path: Path, *, force: bool) -> None:
+    def check_path(self, name: str, path: Path, *, force: bool, command: str = "") -> None:
         """Raises BadArgument: the path that was typed for the option ``name`` cannot be written, or has what the command did not write.
 
         Args:
             force: the user wants it replaced, whatever it is.
+            command: the one that was typed.
         """
         if self.folder:
             check_folder(name, path)
+            _check_owner(name, path, command)
         if self.written is None:
             return
         if path.is_dir():
@@ -364,6 +366,18 @@ def check_folder(option: str, path: Path) -> None:
     if not above.is_dir() or not os.access(above, os.W_OK):
         what = "cannot be written by this user" if above.is_dir() else "is no folder"
         raise BadArgument(f"{option} {path}: {above} {what}; give a folder that can be written")
+
+
+def _check_owner(option: str, path: Path, typed: str) -> None:
+    """Raises BadArgument: the folder is that of another command than the one that was typed."""
+    from harness.cli.owners import owners
+
+    for name, commands in owners(path).items():
+        if typed not in commands:
+            of = " or ".join(f"`icequake {c}`" for c in commands)
+            raise BadArgument(
+                f"{option} {path}: this is the folder of {of}, which wrote {name} there; give `icequake {typed}` another folder, a new one"
+            )
 
 
 RunArgument = Annotated[

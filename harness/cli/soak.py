@@ -157,6 +157,12 @@ class SoakOptions(Options):
     into: Annotated[Path | None, typer.Option(help="Folder of the night; an unfinished one is continued."), INTO] = None
     quiet: QuietOption = False
 
+    def check(self) -> None:
+        if self.lasts is not None and self.runs is not None:
+            raise BadArgument(
+                f"--for {self.lasts} and --runs {self.runs}: a night ends by its time or by its number of runs; give one of them"
+            )
+
     def prepare(self) -> None:
         place_of(self.lake, self.store)
         if self.keep_up and not self._suite.stop_on_anomaly:

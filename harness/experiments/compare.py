@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from checkers.costs import measures
 from checkers.costs.comparison import Comparison, Contender, ContenderRun, engines_label, varied_label
@@ -148,13 +148,15 @@ class Compare:
     publish: Publish[object]
     judge: Judge = judge_run
     finished: Callable[[Sequence[ContenderRun]], object] = lambda _: None
+    command: ClassVar[str] = "compare"
+    """Whose folder it is, as it is typed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _installed: dict[str, Installation | str] = field(default_factory=dict)
     _journal: Journal[ContenderRun] = field(init=False)
     _stacks: WarmStacks[Any] | None = None
 
     def __post_init__(self) -> None:
-        self._journal = Journal(self.path, FORM, self.order.header())
+        self._journal = Journal(self.path, FORM, self.order.header(), also={"command": self.command})
 
     @property
     def path(self) -> Path:

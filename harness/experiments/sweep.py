@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from checkers.costs.comparison import Contender
 from checkers.evidence import runfolder
@@ -48,6 +49,8 @@ class WarmParts:
 @dataclass
 class Sweep(Compare):
     """Runs the combinations of an order into a folder."""
+
+    command: ClassVar[str] = "sweep"
 
     _stacks: WarmStacks[WarmParts] = field(init=False)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from checkers.evidence import error_chain
 from checkers.evidence.history import ErrorChain, Event, EventType
+from checkers.evidence.outcome import STOPPED
 from checkers.evidence.recorder import Recorder
 from checkers.timeline.unreadable import Watch, file_words, reads_rows
 from compose.processes.watchdog import Watchdog
@@ -371,7 +372,10 @@ class Phases:
             result = outcome(planned.f, planned.value, answer, engine)
         except (WriterDied, WriterTimeout) as e:
             died, result = e, "info"
-            answer = {"ok": False, "error": [[f"icequake.{type(e).__name__}", str(e)]]}
+            why = [f"icequake.{type(e).__name__}", str(e)]
+            if self._stop.is_set():  # its connection was closed, and nothing is wrong with the writer
+                why = [STOPPED, "the run was stopped while the operation waited for its answer"]
+            answer = {"ok": False, "error": [why]}
         if not answer["ok"]:
             answer["error"] = self._run.hide.value(answer["error"])
         return answer, result, died

@@ -285,6 +285,10 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     run = _read_mapping(folder / "run.json", problems)
     if run is not None and run.get("state") == "running":  # or it was killed; then the store calls it incomplete
         run["state"] = runfolder.RunFolder(folder).state().get("state")
+    if not (folder / "run.json").exists() and (folder / "history.jsonl").exists():
+        problems.append(
+            "run.json: missing, so it is not known whether the run came to its end, and it counts as stopped; restore it from a copy"
+        )
     results = _read_mapping(folder / "results.json", problems)
     if evidence is None:
         told = _history(folder, run or {}, problems)
@@ -312,7 +316,7 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         operations,
         logs,
         files_of(folder),
-        tuple(problems),
+        tuple(dict.fromkeys(problems)),  # what the evidence cannot be read of is said there, too
         change_requests(folder / "proxy.jsonl"),
         scans(folder / "proxy.jsonl"),
         accepted_from_json(results or {}, plan.tables or ()),

@@ -14,6 +14,7 @@ import pytest
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
+from checkers.evidence.outcome import STOPPED
 from checkers.evidence.replace import replace
 from checkers.judge.runfolder import load_evidence
 from checkers.liveness import TIMEOUT, Liveness
@@ -85,6 +86,7 @@ def test_answers_in_time_are_live() -> None:
         (op(0, 11, "a", type="info", error=GAVE_UP), ["stuck-operation"]),
         (op(0, 4, "a", type="info", error=GAVE_UP), []),
         (op(0, 16, "a", type="info", error=DIED), []),
+        (op(0, 16, "a", type="info", error=[[STOPPED, "the run was stopped"]]), []),
         (op(0, None, "a") + op(50, 51, "end", process=8), ["stuck-operation"]),
         (op(0, 14, "a") + fault(2, 3), []),
         (op(0, 17, "a") + fault(2, 3), []),

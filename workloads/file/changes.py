@@ -84,6 +84,11 @@ class Changes:
             update |= {"engines": engines, "phases": tuple(_fewer(p, engines) for p in workload.phases)}
         if (length := self._length()) is not None:
             update |= {"length": length, "phases": ()}
+        if self.guard is not None and workload.delta_guard is None:
+            raise ChangeError(
+                f"--guard {self.guard}: {workload.workload} has no Delta table whose commits it could guard; leave it out, or "
+                "give --format delta"
+            )
         return workload.model_copy(update=update)
 
     def _length(self) -> Length | None:

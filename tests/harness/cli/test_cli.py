@@ -62,6 +62,14 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--ops", "3", "--time", "3s"], "give one of them"),
         (["run", "quick", "--time", "soon"], "must be a length of time"),
         (
+            ["run", "quick", "--guard", "local"],
+            "--guard local: quick has no Delta table whose commits it could guard; leave it out, or give --format delta",
+        ),
+        (
+            ["soak", "smoke", "--for", "1h", "--runs", "3"],
+            "--for 1h and --runs 3: a night ends by its time or by its number of runs; give one of them",
+        ),
+        (
             ["run", "quick", "--order", "pct"],
             "--order: must be free, priority(D) with D from 1 to 100, coverage, or replay RUN",
         ),

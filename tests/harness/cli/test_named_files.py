@@ -93,6 +93,49 @@ def test_a_path_that_cannot_be_written_is_one_line(arguments: list[str], tmp_pat
     assert f"{tmp_path}/shared.yaml is no folder" in done.stderr
 
 
+OF_OTHERS = {
+    "prove": ("proofs.jsonl", {}),
+    "matrix": ("cells.jsonl", {}),
+    "time-to-find": ("searches.jsonl", {}),
+    "shrink": ("shrink.jsonl", {}),
+    "certify": ("requirements.jsonl", {}),
+    "run": ("history.jsonl", {}),
+    "soak": ("runs.jsonl", {"suite": "nightly"}),
+    "compare": ("runs.jsonl", {"workload": {}, "command": "compare"}),
+    "sweep": ("runs.jsonl", {"workload": {}, "command": "sweep"}),
+    "compare` or `icequake sweep": ("runs.jsonl", {"workload": {}}),
+}
+"""Whose folder → its journal, and what the header has."""
+
+
+@pytest.mark.parametrize("arguments", INTO, ids=" ".join)
+def test_a_folder_of_another_command_stays_as_it_is_and_its_owner_is_named(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    made = next(c for c in COMMANDS if c.typed_name() == arguments[0])
+    for owner, (name, header) in OF_OTHERS.items():
+        folder = tmp_path / owner.replace("`", "")
+        folder.mkdir()
+        (folder / name).write_text(json.dumps({"format": 1, **header}) + "\n{}\n")
+        into = next(value for param, value, _ in made._fields() if param.name == "into")
+        if arguments[0] in owner.split("`") or arguments[0] in owner.split():
+            into.check_path("--into", folder, force=False, command=arguments[0])
+            continue
+        with pytest.raises(BadArgument) as e:
+            into.check_path("--into", folder, force=False, command=arguments[0])
+        assert str(e.value) == (
+            f"--into {folder}: this is the folder of `icequake {owner}`, which wrote {name} there; "
+            f"give `icequake {arguments[0]}` another folder, a new one"
+        )
+
+
+def test_a_night_leaves_the_folder_of_a_comparison_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_text(text := '{"format": 1, "workload": {}}\n{"contender": 1}\n')
+    done = inside("soak", "smoke", "--into", ".", cwd=tmp_path)
+    assert done.returncode == 254 and "`icequake compare` or `icequake sweep`" in done.stderr, done.stderr
+    assert (tmp_path / "runs.jsonl").read_text() == text and len([*tmp_path.iterdir()]) == 1
+
+
 def test_a_folder_that_takes_no_file_is_one_line(tmp_path: Path) -> None:
     done = inside("export", "undelete", "--as", "script", "-o", "/proc/undelete.py", cwd=tmp_path)
     assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stderr

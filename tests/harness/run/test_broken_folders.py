@@ -138,6 +138,14 @@ def test_what_only_adds_evidence_makes_the_run_unknown_where_it_is_broken(
     done = checked(run)
     told = " ".join(done.stdout.split())
     assert done.returncode == 2 and says in told, (done.stdout, done.stderr)
+    problems = [line for line in done.stdout.splitlines() if line.lstrip().startswith("problem ")]
+    assert len(problems) == len(set(problems)), "each is said once"
+
+
+def test_a_run_without_its_state_says_why_nothing_is_known_for_certain(run: Path) -> None:
+    (run / "run.json").unlink()
+    done = checked(run)
+    assert done.returncode == 2 and "run.json: missing, so it is not known whether" in " ".join(done.stdout.split())
 
 
 def test_a_run_whose_files_are_links_or_whose_requests_are_good_is_valid(run: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from checkers.evidence import history
 from checkers.evidence.history import Operation
+from checkers.evidence.outcome import STOPPED
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
@@ -213,3 +214,23 @@ def test_an_operation_that_is_never_answered_is_unknown_and_its_writer_is_replac
     ) == len(hung)
     processes = {o.process for o in operations}
     assert len(processes) > 2, "what follows is of another process"
+
+
+def test_what_went_on_when_the_run_was_stopped_is_no_death_of_its_writer(tmp_path: Path) -> None:
+    """Ctrl-C closes the connections of the writers; nothing is wrong with them."""
+    heard = Heard()
+    run = context(tmp_path, "", heard)
+    watchdog = Watchdog(run.run_id, remove=[])
+    with slots(tmp_path, 3, "hangs") as writers, Recorder(run.folder.history, {}) as recorder:
+        follower = Follower({}, lambda table: None, recorder.now, None)
+        phases = Phases(run, recorder, follower, writers, None, watchdog, PhaseProgress(heard, run.workload))
+        recorder._heard = lambda e: run.settings.stop.set() if e.index == 13 else None  # both wait by then
+        try:
+            phases.phase(run.workload.resolved_phases()[0])
+        finally:
+            watchdog.close()
+    going_on = [o for o in history.read(run.folder.history).operations() if o.type != "ok"]
+    assert len(going_on) == 2
+    for o in going_on:
+        assert o.error == [[STOPPED, "the run was stopped while the operation waited for its answer"]]
+    assert not any("replaced" in text for text in heard.said)
