@@ -42,9 +42,11 @@ GUARD: Final = Prevention(
 KEEPS: Final = Prevention(
     "Use a catalog that stores a commit for good before it answers, and whose servers all read what the others stored."
 )
+OR_KEYS: Final = ", or one that honours Idempotency-Key"
+"""Of the advice against lost replies what only a REST catalog can do."""
 REPLY: Final = Prevention(
-    "Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up, or one that honours "
-    "Idempotency-Key; repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."
+    f"Let no proxy answer in place of the catalog, and use a catalog whose client looks for its commit before it gives up{OR_KEYS}; "
+    "repeat a write only if the table does not have it. `fault` on the card names the reply that was lost."
 )
 KEYS: Final = (
     "Neither Iceberg's REST test fixture 1.11.0 nor Nessie 0.99.0 offers Idempotency-Key; no other catalog was asked."

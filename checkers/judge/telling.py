@@ -32,7 +32,7 @@ from checkers.judge.stories import (
     harm_of,
 )
 from checkers.names import Culprit, Harm, meaning
-from checkers.prevention import GUARD, KEEPS, KEYS, REPLY, Prevention
+from checkers.prevention import GUARD, KEEPS, KEYS, OR_KEYS, REPLY, Prevention
 from checkers.timeline import explain
 from checkers.timeline.two_tables import tables_of
 from checkers.timeline.unreadable import UnreadableTable, file_words, same_file, unreadable
@@ -170,8 +170,10 @@ class _Teller:
         keys = tuple(dict.fromkeys(k for a in lead for k in a.keys))
         known = self._defects(group, ops, done)
         prevention = self._prevention(name, known or self._shown_by_scenario(group), lead, done, of)
-        # A scenario's own advice names the header, too.
-        remedy = f"{prevention.text} {KEYS}" if "Idempotency-Key" in prevention.text else prevention.text
+        remedy = prevention.text
+        if "Idempotency-Key" in remedy:  # a scenario's own advice names the header, too
+            rest = kind is None or kind.type == "rest"
+            remedy = f"{remedy} {KEYS}" if rest else remedy.replace(OR_KEYS, "")
         until = "" if end is not None else self._until(lead, log)
         return Story(
             table=table,

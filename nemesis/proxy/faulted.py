@@ -197,7 +197,7 @@ class FaultedRequest:
         error = self._wire.error(self._request, fault)
         if error is None:
             raise Reset
-        self._outcome.status = f"{fault.status or fault.sqlstate or 'error'} (nemesis)"
+        self._outcome.status = f"{self._wire.code(fault)} (nemesis)"
         await self._link.say(error)
         return True
 

@@ -231,7 +231,7 @@ class Http(Wire):
             reply.location = str(json.loads(b'"' + match[1] + b'"'))
 
     def error(self, request: Request, fault: FaultFields) -> bytes | None:
-        status = fault.status or 503
+        status = int(self.code(fault))
         try:
             reason = HTTPStatus(status).phrase
         except ValueError:
@@ -240,6 +240,9 @@ class Http(Wire):
         after = "" if fault.retry_after is None else f"Retry-After: {fault.retry_after}\r\n"
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{after}\r\n"
         return head.encode("latin-1") + (b"" if request.what.startswith("HEAD ") else body)
+
+    def code(self, fault: FaultFields) -> str:
+        return str(fault.status or 503)
 
     def unchanged(self, request: Request, of: bytes | None = None) -> bytes | None:
         if not request.known or (of is not None and Head(of.partition(END)[0] + END).get("etag") != request.known):

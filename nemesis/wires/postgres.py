@@ -155,12 +155,15 @@ class PostgresWire(Wire):
     def error(self, request: Request, fault: FaultFields) -> bytes | None:
         if not self._started or not self._waits:
             return None
-        fields = {"S": "ERROR", "V": "ERROR", "C": fault.sqlstate or "08006", "M": "answered by the nemesis"}
+        fields = {"S": "ERROR", "V": "ERROR", "C": self.code(fault), "M": "answered by the nemesis"}
         body = b"".join(k.encode() + v.encode() + b"\0" for k, v in fields.items()) + b"\0"
         error = b"E" + struct.pack("!I", len(body) + 4) + body
         if self._waits == b"H":
             return error  # the service sends ReadyForQuery when it gets the Sync
         return error + b"Z" + struct.pack("!I", 5) + (b"I" if self._state == b"I" else b"E")
+
+    def code(self, fault: FaultFields) -> str:
+        return fault.sqlstate or "08006"
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

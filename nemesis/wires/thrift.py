@@ -173,3 +173,6 @@ class Thrift(Wire):
         )
         head = struct.pack("!I", VERSION_1 | EXCEPTION) + struct.pack("!i", len(self._procedure)) + self._procedure
         return head + struct.pack("!i", self._sequence) + body + b"\0"
+
+    def code(self, fault: FaultFields) -> str:
+        return "exception"

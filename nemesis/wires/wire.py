@@ -166,6 +166,10 @@ class Wire(abc.ABC):
     def error(self, request: Request, fault: FaultFields) -> bytes | None:
         """The reply that tells the client the error of ``fault``; None if this protocol has no error replies."""
 
+    @abc.abstractmethod
+    def code(self, fault: FaultFields) -> str:
+        """Of that error what a client tells it from others by: HTTP's status, PostgreSQL's SQLSTATE, the kind of Thrift's reply."""
+
     def unchanged(self, request: Request, of: bytes | None = None) -> bytes | None:
         """The reply that tells the client that the answer which it has is the newest; None if it did not ask that.
 

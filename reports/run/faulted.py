@@ -17,6 +17,7 @@ _NOT_TOLD = re.compile(r"(?P<said>.*) \(nemesis: not told\)")
 _MADE_UP = re.compile(r"(?P<told>.*) \(nemesis\)")
 
 
+_SQLSTATE = re.compile(r"[0-9A-Z]{5}")
 _MOVED = re.compile(r"UPDATE (\d+)")
 
 
@@ -39,12 +40,17 @@ def _reply(r: ChangeRequest) -> str:
     if (found := _NOT_TOLD.fullmatch(r.status)) is not None:
         return f"{found['said']}, which the writer was not told"
     if (found := _INSTEAD.fullmatch(r.status)) is not None:
-        # The log has a fault's status of HTTP, and PostgreSQL's client gets an error of its own protocol instead.
-        told = "an error" if _MOVED.fullmatch(found["said"]) else found["told"]
-        return f"{found['said']}, and the writer was told {told}"
+        return f"{found['said']}, and the writer was told {_told(found['told'], _MOVED.fullmatch(found['said']) is not None)}"
     if (found := _MADE_UP.fullmatch(r.status)) is not None:
-        return f"none; the writer was told {found['told']}"
+        return f"none; the writer was told {_told(found['told'])}"
     return r.status
+
+
+def _told(code: str, by_database: bool = False) -> str:
+    """The error that a writer got. Logs of an earlier release have a fault's status of HTTP, which no client of PostgreSQL gets."""
+    if _SQLSTATE.fullmatch(code):
+        return f"an error (SQLSTATE {code})"
+    return "an error" if by_database else code
 
 
 def happened(r: ChangeRequest) -> str:

@@ -277,12 +277,16 @@ class TestCommits:
 
     @pytest.mark.parametrize(("verb", "after"), [("answer", "m1"), ("reject", "m0")])
     def test_an_error_in_place_of_the_reply(self, front: Front, verb: Any, after: str) -> None:
-        front.board.arm(Fault(verb=verb, service="database", sqlstate="40001", times=1))
+        front.board.arm(Fault(verb=verb, service="database", status=503, sqlstate="40001", times=1))
         raw = front.raw()
         raw.send(move("m1", "m0"))
         (error, ready) = raw.until("Z")
         assert error[0] == "E" and b"C40001\0" in error[1] and ready == ("Z", b"I")
         assert front.location() == after
+        told = {"answer": "UPDATE 1, told 40001 (nemesis)", "reject": "40001 (nemesis)"}[verb]
+        assert [r["status"] for r in front.log() if r["kind"] == "commit"] == [told], (
+            "HTTP's status is not PostgreSQL's"
+        )
         raw.send(move("m2", after))
         assert ("C", b"UPDATE 1\0") in raw.until("Z")
 

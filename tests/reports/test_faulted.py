@@ -24,6 +24,16 @@ DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer
             "its database changed 1 row: the pointer was moved, and the writer was told an error",
             f"{DID} (its database changed 1 row: the pointer was moved), and the writer was told an error",
         ),
+        (
+            "UPDATE 1, told 08006 (nemesis)",
+            "its database changed 1 row: the pointer was moved, and the writer was told an error (SQLSTATE 08006)",
+            f"{DID} (its database changed 1 row: the pointer was moved), and the writer was told an error (SQLSTATE 08006)",
+        ),
+        (
+            "40001 (nemesis)",
+            "none; the writer was told an error (SQLSTATE 40001)",
+            f"{SAID} none; the writer was told an error (SQLSTATE 40001)",
+        ),
         ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
         (
             "UPDATE 1 (nemesis: not told)",

@@ -908,6 +908,7 @@ def test_files_of_a_commit_that_its_client_took_for_failed_were_deleted_by_that_
         story.how == "did not learn that its commit was made, and deleted its files, which snapshots of the table need"
     ) is client
     assert story.remedy.startswith("Let no proxy answer") is client
+    assert ("Idempotency-Key" in story.remedy) is client, "a REST catalog"
 
 
 def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_which_the_table_went_back() -> None:
@@ -924,6 +925,7 @@ def test_who_sends_a_commit_again_that_was_made_is_the_client_of_the_commit_to_w
 
     back = story(lost=after, now=before)
     assert back.who == "Spark's JDBC catalog client" and back.remedy.startswith("Let no proxy answer")
+    assert "Idempotency-Key" not in back.remedy, "no client of JDBC sends it"
     assert back.how == "sent a commit again that was made already, which set the table back to it"
     assert story(lost=before, now=after).who == "Spark", "it was passed over"
 
