@@ -22,17 +22,25 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from checkers.evidence.lenient import strings
 from checkers.evidence.plan import Plan, wrong_key
 from workloads.file import filekinds, own_kinds, plainyaml
 from workloads.file.opened import DEPTH, document, opened, too_deep
 from workloads.operations.kinds import KindError
 
+GONE = "missing, and the run wrote it: it was removed; restore it from a copy"
+"""Of a file of evidence."""
+NO_STATE = (
+    "missing, so it is not known whether the run came to its end, and it counts as stopped; restore it from a copy"
+)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk that is full, of a quota, and of a file that may not grow."""
 
 
 UNREADABLE = "unreadable"
 """Key of :meth:`RunFolder.state`."""
+EVIDENCE = "evidence"
+"""Key of ``run.json``: the files of evidence that the run wrote beside plan and history, relative to its folder."""
 
 
 class StoreError(ValueError):
@@ -207,17 +215,34 @@ class RunFolder:
     def state(self) -> dict[str, Any]:
         """``run.json``; a run that says running but whose process is gone is ``incomplete``.
 
-        So is one without that file. If it is there and cannot be read, :data:`UNREADABLE` says why.
+        So is one without that file. If the run wrote it, and it is gone or cannot be read, :data:`UNREADABLE` says so; of other files of
+        evidence that the run wrote, too.
         """
         try:
             state = mapping_in(self.run)
         except FileNotFoundError:
-            return {"state": "incomplete"}
+            lost = {UNREADABLE: f"{self.run.name}: {NO_STATE}"} if self._by_command else {}
+            return {"state": "incomplete", **lost}
         except StoreError as e:
             return {"state": "incomplete", UNREADABLE: str(e).replace(f"{self.path}/", "")}
         if state.get("state") == "running" and not _alive(state):
             state["state"] = "incomplete"
-        return state
+        gone = [name for name in strings(state.get(EVIDENCE)) if not os.path.exists(self.path / name)]
+        return {**state, UNREADABLE: "; ".join(f"{name}: {GONE}" for name in gone)} if gone else state
+
+    @property
+    def evidence(self) -> list[str]:
+        """The files of evidence that are there beside plan and history, as :data:`EVIDENCE` has them."""
+        there = (self.proxy, *sorted(self.tablelog.glob("*.jsonl")), *sorted(self.kinds.glob("*.py")))
+        return [path.relative_to(self.path).as_posix() for path in there if path.exists()]
+
+    @property
+    def _by_command(self) -> bool:
+        """Whether a command made the run: that writes ``run.json`` before the plan."""
+        try:
+            return bool(self.read_plan().command)
+        except StoreError:
+            return False
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Replace ``run.json`` in one step."""

@@ -47,7 +47,7 @@ from checkers.evidence.history import (
 from checkers.evidence.own_retries import attempts_by_op, counted
 from checkers.evidence.paths import normalise
 from checkers.evidence.replace import replace
-from checkers.evidence.runfolder import RunFolder, load_kinds
+from checkers.evidence.runfolder import UNREADABLE, RunFolder, load_kinds
 from checkers.evidence.tablelog import TableLog
 from checkers.evidence.uncollected import uncollected
 from checkers.judge.accepted import AcceptedAnomalies
@@ -152,6 +152,7 @@ class _Run:
         _must(not plan.expect and len(self.specs) > 0, "anomalies are expected, or there are no tables")
         self.state = self.run.state()
         _must(self.state.get("state") == "complete", "the run ended early")
+        _must(UNREADABLE not in self.state, "files of evidence that are gone")
         with opened(self.run.history) as file:
             self.text = mmap(file.fileno(), 0, access=ACCESS_READ)
         self.header, self.places, self.events = self._sorted_by_table()

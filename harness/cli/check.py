@@ -292,7 +292,7 @@ class ExportOptions(Options):
 
 @dataclass(frozen=True)
 class ReportOptions(Options):
-    """Write a stored run's page again and print its path."""
+    """Write a stored run's page again and print its path. What could not be read of the run is said, and the exit code is then 2."""
 
     short = "Write a run's page again."
 
@@ -314,10 +314,14 @@ class ReportOptions(Options):
         stored.load(self._run.path)
 
     def execute(self) -> int:
-        from reports.run import page
+        from checkers.verdict import exit_code
+        from reports.run import page, stored
 
-        typer.echo(str(page.write(self._run.path)))
-        return 0
+        run = stored.load(self._run.path)
+        typer.echo(str(page.write(run)))
+        for problem in run.problems[: run.unread]:
+            typer.echo(f"icequake: {problem}", err=True)
+        return exit_code("unknown") if run.unread else 0
 
 
 PLACEMENTS, FIELD_PLACEMENTS = 50, 3

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.evidence.recorder import Recorder
-from checkers.evidence.runfolder import RunFolder, identity, save_kinds
+from checkers.evidence.runfolder import EVIDENCE, RunFolder, identity, save_kinds
 from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS
 from compose.endpoints import Endpoints
@@ -159,6 +159,7 @@ class Run:
             "timings": {k: round(v, 2) for k, v in self._timings.items()},
             "peak_memory_bytes": self._memory.peak,
             "operations": self._progress.done,
+            EVIDENCE: self._run.folder.evidence,
         }
         with contextlib.suppress(OSError):
             self._run.folder.write_state(self._state)

@@ -46,7 +46,7 @@ class Stored:
         plan: ``plan.yaml``, as far as it is valid; ``run``: ``run.json``; both empty if absent.
         results: ``results.json``; None if the run was never checked.
         verdicts: the results' verdicts, as far as they are well-formed.
-        problems: what could not be read, one sentence each.
+        problems: what could not be read, one sentence each; ``unread`` of them are about files of the run that are gone or cannot be read.
     """
 
     folder: Path
@@ -68,6 +68,7 @@ class Stored:
     """The anomalies that the workload expects or allows, as the results say."""
     told: Stories = NOTHING_TOLD
     """The stories of the anomalies, and the tables that became unreadable."""
+    unread: int = 0
 
     @property
     def workload(self) -> str:
@@ -283,15 +284,12 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     except runfolder.StoreError as e:
         problems.append(str(e).replace(f"{folder}/", ""))
     run = _read_mapping(folder / "run.json", problems)
+    state = runfolder.RunFolder(folder).state()
     if run is not None and run.get("state") == "running":  # or it was killed; then the store calls it incomplete
-        run["state"] = runfolder.RunFolder(folder).state().get("state")
-    if not (folder / "run.json").exists() and (folder / "history.jsonl").exists():
-        problems.append(
-            "run.json: missing, so it is not known whether the run came to its end, and it counts as stopped; restore it from a copy"
-        )
+        run["state"] = state.get("state")
     results = _read_mapping(folder / "results.json", problems)
     if evidence is None:
-        told = _history(folder, run or {}, problems)
+        told = _history(folder, state, problems)
         attempts = attempts_by_op(told.events)
         logs = {name: counted(log, attempts) for name, log in _logs(folder, problems).items()}
         evidence = with_makers(Evidence(told, logs, plan.promised), folder / "proxy.jsonl")
@@ -302,6 +300,8 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
     except history.UnpairedError as e:
         problems.append(str(e))
         operations = ()
+    problems = [*dict.fromkeys(problems)]
+    unread = len(problems)
     problems += [p.why for log in logs.values() for p in log.problems]
     checked = (results or {}).get("checkers")
     verdicts = [Verdict.from_json(v) for v in (checked if isinstance(checked, list) else []) if isinstance(v, Mapping)]
@@ -316,11 +316,12 @@ def load(folder: Path, evidence: Evidence | None = None) -> Stored:
         operations,
         logs,
         files_of(folder),
-        tuple(dict.fromkeys(problems)),  # what the evidence cannot be read of is said there, too
+        tuple(dict.fromkeys(problems)),
         change_requests(folder / "proxy.jsonl"),
         scans(folder / "proxy.jsonl"),
         accepted_from_json(results or {}, plan.tables or ()),
         _told(results, verdicts, evidence, plan),
+        unread,
     )
 
 

@@ -17,7 +17,7 @@ from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import Event, History
 from checkers.evidence.outcome import conflict
 from checkers.evidence.replace import replace
-from checkers.evidence.runfolder import RunFolder
+from checkers.evidence.runfolder import EVIDENCE, RunFolder
 from checkers.evidence.tablelog import Commit, TableLog
 from checkers.judge.check import check
 from checkers.judge.runfolder import load_evidence
@@ -60,6 +60,7 @@ def test_a_run_leaves_history_table_logs_results_and_page(recorded: RunFolder) -
     assert json.loads(recorded.results.read_text())["valid"] is True
     assert "<html" in recorded.report.read_text()
     assert recorded.state()["state"] == "complete" and recorded.state()["peak_memory_bytes"] > 1e9
+    assert recorded.state()[EVIDENCE] == recorded.evidence and "proxy.jsonl" in recorded.evidence
 
 
 def test_it_meets_conflicts_and_knows_how_every_operation_ended(recorded: RunFolder) -> None:

@@ -236,6 +236,11 @@ def ended_early(folder: Path) -> None:
     RunFolder(folder).write_state({"state": "incomplete", "operations": 10})
 
 
+def evidence_missing(folder: Path) -> None:
+    state = RunFolder(folder).state()
+    RunFolder(folder).write_state({**state, "evidence": ["tablelog/t0001.jsonl", "kinds/own.py"]})
+
+
 def end_missing(folder: Path) -> None:
     RunFolder(folder).write_state({"state": "complete", "operations": 10_000})
 
@@ -431,6 +436,7 @@ UNUSUAL: tuple[tuple[Callable[[Path], None], str], ...] = (
     (torn, "a torn history"),
     (blank_line, "a line without a table"),
     (ended_early, "the run ended early"),
+    (evidence_missing, "files of evidence that are gone"),
     (end_missing, "the history's end is missing"),
     (table_in_a_value, "another table than its line seems to be of"),
     (table_of_another_form, "a table's name of another form"),

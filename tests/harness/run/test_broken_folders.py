@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from checkers.evidence.runfolder import EVIDENCE, RunFolder
 from checkers.selftest import recorded
 from tests.support.runs import inside
 from workloads.file.opened import DEPTH, MOST_BYTES
@@ -146,6 +147,46 @@ def test_a_run_without_its_state_says_why_nothing_is_known_for_certain(run: Path
     (run / "run.json").unlink()
     done = checked(run)
     assert done.returncode == 2 and "run.json: missing, so it is not known whether" in " ".join(done.stdout.split())
+
+
+def wrote(run: Path, *files: str) -> None:
+    """As a run that wrote these files says it in ``run.json``."""
+    state = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**state, EVIDENCE: files}))
+
+
+@pytest.mark.parametrize("file", ["run.json", "proxy.jsonl", "tablelog/orders.jsonl", "kinds/own.py"])
+def test_evidence_that_the_run_wrote_and_somebody_removed_is_missed_on_terminal_and_page(run: Path, file: str) -> None:
+    (run / "proxy.jsonl").write_text(REQUEST * 3)
+    own = run / "kinds" / "own.py"
+    own.parent.mkdir()
+    own.write_text("# no kind of operations\n")
+    assert [*RunFolder(run).evidence] == [
+        "proxy.jsonl",
+        *(f"tablelog/{table}.jsonl" for table in ("accounts", "events", "orders")),
+        "kinds/own.py",
+    ]
+    wrote(run, *RunFolder(run).evidence)
+    assert checked(run).returncode == 0
+    (run / file).unlink()
+    why = "so it is not known whether the run came to its end" if file == "run.json" else "and the run wrote it"
+    says = f"{file}: missing, {why}"
+    done = checked(run)
+    assert done.returncode == 2 and says in " ".join(done.stdout.split()), (done.stdout, done.stderr)
+    done = inside("report", run, cwd=run.parent)
+    (said,) = done.stderr.splitlines()
+    assert done.returncode == 2 and said.startswith(f"icequake: {says}")
+    assert says in (run / "report.html").read_text()
+
+
+def test_the_page_of_a_run_whose_history_is_garbled_is_written_and_the_terminal_says_what_it_lacks(run: Path) -> None:
+    assert checked(run).returncode == 0
+    whole = inside("report", run, cwd=run.parent)
+    assert (whole.returncode, whole.stderr) == (0, "")
+    event(12, lambda e: e.update(time="never"))(run / "history.jsonl")
+    done = inside("report", run, cwd=run.parent)
+    assert (done.returncode, done.stdout) == (2, whole.stdout)
+    assert done.stderr.startswith("icequake: history.jsonl:12: ")
 
 
 def test_a_run_whose_files_are_links_or_whose_requests_are_good_is_valid(run: Path) -> None:
