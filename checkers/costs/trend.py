@@ -30,12 +30,14 @@ EVERY_RUN = "*"
 
 
 class SuiteNight(NamedTuple):
-    """The runs of a suite in one night, and when the last of them began; no name: runs of no suite."""
+    """The runs of a suite in one night, and when the last of them began; no name: runs of no suite, ``shrinks`` of which made an anomaly of
+    a night small."""
 
     suite: str | None
     night: date
     runs: int
     last: datetime
+    shrinks: int = 0
 
 
 class Series(NamedTuple):
@@ -252,10 +254,14 @@ def latest_night(ran: Iterable[SuiteNight], suite: str) -> date | None:
 
 
 def beside(ran: Iterable[SuiteNight], suite: str, night: date | None) -> int:
-    """How many runs of the newest night of a suite, or of ``night``, are not of it."""
+    """How many runs of the newest night of a suite, or of ``night``, are not of it, without those of shrinks, which repeat others."""
     every = [*ran]
     newest = night or latest_night(every, suite)
-    return sum(r.runs for r in every if suite and r.night == newest and r.suite != suite)
+    return sum(r.runs - r.shrinks for r in every if suite and r.night == newest and r.suite != suite)
+
+
+OF_SHRINKS = "count_if(suite IS NULL AND folder LIKE '%/shrinks/%') shrinks"
+"""Of some rows of ``runs`` those that a night made in its folder ``shrinks``."""
 
 
 def chosen(runs: DataFrame, last: int, night: date | None, suite: str) -> DataFrame:
@@ -341,7 +347,7 @@ def trend(
         night: the night to compare; the newest one for None.
         suite: only runs of this suite; the newest one for None, all runs for :data:`EVERY_RUN`.
     """
-    every = _grouped(tables["runs"], "suite, night", "count(*) runs", "max(started) last")
+    every = _grouped(tables["runs"], "suite, night", "count(*) runs", "max(started) last", OF_SHRINKS)
     ran = [SuiteNight(**row) for row in _rows(every)]
     of = newest_suite(ran, night) if suite is None else "" if suite == EVERY_RUN else suite
     runs = chosen(tables["runs"], last, night, of).cache()

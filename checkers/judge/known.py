@@ -175,6 +175,11 @@ def of_scenario(name: str) -> KnownDefect | None:
     return None if s is None else _defect(name, s)
 
 
+def of_link(link: str) -> list[KnownDefect]:
+    """The defects of the library that are discussed at a place."""
+    return [_defect(name, s) for name, s in _library(LIBRARY).items() if s["link"] == link]
+
+
 def _defect(name: str, s: Mapping[str, Any]) -> KnownDefect:
     said = {key: str(s.get(key, "")) for key in ("remedy", "headline", "affected")}
     of = "" if _software(s) == ICEBERG else f"{SOFTWARE_TITLES[_software(s)]} "

@@ -355,7 +355,8 @@ class TrendOptions(Options):
         if not found.ran:
             return exit_code("unknown")  # with or without the option: it was to compare this night
         if self.fail_on_regression and found.worse:
-            typer.echo(f"  --fail-on-regression: fails, because of {page.worse(found)}")
+            of = f"the night of {found.newest}{f', suite {found.suite}' if found.suite else ''}"
+            typer.echo(f"  --fail-on-regression: {of}, fails because of {page.worse(found)}: {written}")
             return exit_code(False)
         return exit_code(True)
 

@@ -207,6 +207,17 @@ class SoakOptions(Options):
         each = estimates.WARM_RUN_S + self._suite.length
         return self._budget if self._budget is not None else estimates.STACK_S + (self.runs or 0) * each
 
+    @cached_property
+    def how_long(self) -> str:
+        """The time, and that of what is shrunk, which comes on top where the number of runs ends the night."""
+        shrink = self._suite.shrink
+        if self._budget is not None or shrink is None:
+            return estimates.words(self.takes())
+        from reports.drawing.words import duration
+
+        more = duration(shrink.budget * 1000)
+        return f"{estimates.words(self.takes())}, and up to {more} more to replay and shrink what is new (--no-shrink leaves it out)"
+
     def _seed(self) -> int:
         """The night's seed: as typed, that of the folder that goes on, or a new one."""
         from harness.experiments.soakorder import seed_of

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from checkers.judge.accepted import unknown_entries
+from checkers.judge.known import of_link
 from compose.catalogs import user_file
 from compose.catalogs.registry import CATALOGS
 from compose.install import releases
@@ -230,6 +231,8 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         ):
             wrong.append((("known", i, *place), message))
     refuse(wrong, lines, str(path))
+    for text in _incomplete(suite):
+        warn(f"{path}: {text}")
     cells = suites.cells_of(suite, releases.DEFAULT.iceberg)
     if not cells:
         refuse([(("cells",), "cells: only and exclude leave none")], lines, str(path))
@@ -252,6 +255,20 @@ def read_suite(path: Path, warn: Warn = _unheard) -> SuiteFile:
         why = ": ".join(next((c.name, r) for c, r in left_out.items()))
         refuse([(("cells",), f"cells: none can run; {why}")], lines, str(path))
     return SuiteFile(suite, path, files, workloads, left_out, own)
+
+
+def _incomplete(suite: Suite) -> Iterator[str]:
+    """Which entries of ``known`` name only a part of what the defects of the library with the same link show, a sentence each."""
+    for i, known in enumerate(suite.known):
+        named = {e.name for e in known.anomaly}
+        listed = {e.name for other in suite.known if other.link == known.link for e in other.anomaly}
+        lacking = [(sorted({*d.anomalies} - listed), d) for d in of_link(known.link) if named & {*d.anomalies}]
+        if lacking and all(names for names, _ in lacking):
+            names, defect = min(lacking, key=lambda found: len(found[0]))
+            yield (
+                f"known.{i}: {known.name}: the scenario {defect.scenario}, which has the same link, also shows {', '.join(names)}; an event "
+                "that shows what no entry names is new, and fails the night"
+            )
 
 
 def _workloads_of(

@@ -188,12 +188,15 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
 
 
 def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) -> str:
-    name = scenario.scenario
+    name, file = scenario.scenario, Path(typed)
+    shown = shlex.quote(file.name if file.is_absolute() else typed)  # the folders of its user's disk are nobody else's
     if (why := why_not(scenario, release.spark)) is not None:
-        said = f"`icequake prove {shlex.quote(typed)}` shows it. It is no script of its own: {why}."
-        file = Path(typed)  # of a night, which only its user has; one of the library comes with icequake
+        # A file of a night only its user has; one of the library comes with icequake.
+        said = f"`icequake prove {shown}` shows it. It is no script of its own: {why}."
         return f"{said} The file:\n\n```yaml\n{file.read_text().rstrip()}\n```" if file.is_file() else said
-    made = f"The attached script, made by `icequake export {shlex.quote(typed)} --as script`, exits with 0 if it came as written here"
+    made = (
+        f"The attached script, made by `icequake export {shown} --as script`, exits with 0 if it came as written here"
+    )
     how = f"With `{OWN_JAR}=FILE`" if set(scenario.by_writer) == {SPARK} else "With the fix installed"
     fix = f". {how} and `--expect {FIXED}` it tests a fix, and exits with 0 if the defect is gone"
     made += f"{fix if scenario.anomalies else ''}:"

@@ -45,10 +45,11 @@ from workloads.file.workload import WorkloadError
 
 SOUND = len(Harm)
 """The gravity of what nobody explains."""
-NEW_OR_KNOWN = (
-    "A card for each kind of harm: the new ones first, of these the gravest first. New: no scenario of the library and no entry of the "
-    "suite's file describes it; it fails the night. Known: one does; it does not fail the night."
+NEW_OR_KNOWN_SAYS = (
+    "New: no scenario of the library and no entry of the suite's file describes it; it fails the night. Known: one does; it does not fail the "
+    "night."
 )
+NEW_OR_KNOWN = f"A card for each kind of harm: the new ones first, of these the gravest first. {NEW_OR_KNOWN_SAYS}"
 OPEN = 10
 """Kinds whose cards are open; those of new ones all are."""
 MOST_NOW = 3
@@ -447,18 +448,18 @@ def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, 
     """What each command does, and the command: in a fixed order, with the same seed, smaller, and for others."""
     out: list[tuple[str, str]] = []
 
-    for_others = "writes that as a file for the maintainers, who need no icequake for it"
     for name in k.first.scenarios[:1]:
         out.append(("shows the defect in a few statements, in a fixed order", program.line("prove", name)))
         if (form := _form(LIBRARY / f"{name}.yaml")) is not None:
-            out.append((for_others, export_line(program.name, name, form[0], f"{name}.{form[1]}")))
+            out.append((FOR_OTHERS[form[0]], export_line(program.name, name, form[0], f"{name}.{form[1]}")))
     shrunk = [f for f in night.finds if f.became == "shrunk" and f.scenario and (f.anomaly in k.first.names)]
     for f in [] if k.link is not None else shrunk[:1]:
         scenario = night.folder / str(f.scenario)
         shows = f.command or program.line("prove", str(scenario))
         out.append(("shows it in a few statements, in a fixed order", shows))
         if (form := _form(scenario)) is not None:
-            out.append((for_others, export_line(program.name, str(scenario), form[0], f"{f.anomaly}.{form[1]}")))
+            line = export_line(program.name, str(scenario), form[0], f"{f.anomaly}.{form[1]}")
+            out.append((FOR_OTHERS[form[0]], line))
     kept = [(x.folder, h) for x, h in k.runs if x.folder is not None and h.names and (night.folder / x.folder).is_dir()]
     if kept:
         tried = {f.run for f in night.finds}  # its issue says what came of that
@@ -483,10 +484,8 @@ def mailed(night: Night, found: Sequence[FailureKind], program: Program) -> list
         show = next((c for does, c in commands(night, k, program) if does.startswith("shows")), k.runs[0][0].command)
         out += [f"{k.first.name} ({known}) in {seen}; avoid: {avoid}", *([f"  show {show}"] if show else [])]
     more = len(found) - MOST
-    return [
-        words.printable(x)
-        for x in (*out, *([f"and {words.plural(more, 'more kind')}, in soak.json"] if more > 0 else []))
-    ]
+    out += [f"and {words.plural(more, 'more kind')}, in soak.json"] if more > 0 else []
+    return [words.printable(x) for x in (*out, *([NEW_OR_KNOWN_SAYS] if found else []))]
 
 
 def issue_line(night: Night, run: str, name: str, program: Program) -> str:
@@ -494,6 +493,11 @@ def issue_line(night: Night, run: str, name: str, program: Program) -> str:
     return export_line(program.name, str(night.folder.resolve() / run), "issue", f"{name}.md")
 
 
+FOR_OTHERS = {
+    "script": "writes that as a file for the maintainers, who need no icequake for it",
+    "issue": "writes the text of an issue for the maintainers (no script can show it; `icequake prove` does)",
+}
+"""What the export of a scenario does, by its form."""
 OF_THE_RUN = "writes the text of an issue for the maintainers from the run itself, with its workload and its seed"
 
 

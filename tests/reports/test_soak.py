@@ -509,6 +509,8 @@ def test_each_kind_of_failure_has_the_commands_that_show_it_make_it_small_and_ex
         f"/opt/icequake shrink {tmp_path}/runs/2 --anomaly false-failure",
     ):
         assert command in lost, command
+    assert "# writes the text of an issue for the maintainers (no script can show it" in lost
+    assert "who need no icequake for it" not in lost, "no script was made"
 
 
 def test_a_mail_has_each_kind_with_its_link_its_place_its_remedy_and_the_command_that_shows_it(tmp_path: Path) -> None:
@@ -518,6 +520,7 @@ def test_a_mail_has_each_kind_with_its_link_its_place_its_remedy_and_the_command
         "  show icequake run quick --seed 7",
         "false-failure (known: iceberg#10140) in quick on jdbc, lost-acks; avoid: Let one writer alone commit.",
         "  show ./icequake prove jdbc-unreadable",
+        kinds.NEW_OR_KNOWN_SAYS,
     ]
     assert kinds.mailed(a_night(tmp_path, line(REST)), [], kinds.PROGRAM) == []
 

@@ -249,9 +249,33 @@ def test_a_workload_file_that_is_wrong_is_said_where_the_suite_names_it(tmp_path
     assert said.startswith(f"{tmp_path / 'tiny.yaml'}:3: workloads: {tmp_path / 'mine.yaml'}:") and "'inzert'" in said
 
 
+@pytest.mark.parametrize(
+    ("listed", "warned"),
+    [
+        ("false-failure", True),
+        ("[false-failure, missing-file]", False),
+        ("lost-commit", False),
+        ("missing-file", False),
+    ],
+)
+def test_an_entry_of_known_that_lacks_what_its_defect_also_shows_is_said_before_the_night(
+    tmp_path: Path, listed: str, warned: bool
+) -> None:
+    text = FILE.replace("- anomaly: lost-commit", f"- anomaly: {listed}")
+    (tmp_path / "tiny.yaml").write_text(text)
+    said: list[str] = []
+    read_suite(tmp_path / "tiny.yaml", said.append)
+    assert len(said) == warned
+    for sentence in said:
+        assert sentence.startswith(f"{tmp_path}/tiny.yaml: known.0: false-failure: the scenario rest-503-")
+        assert "also shows missing-file; an event that shows what no entry names is new" in sentence
+
+
 @pytest.mark.parametrize("path", sorted(suite.LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)
 def test_suites_of_the_library_can_run(path: Path) -> None:
-    file = read_suite(path)
+    said: list[str] = []
+    file = read_suite(path, said.append)
+    assert said == []
     assert file.suite.suite == path.stem and file.suite.description and file.suite.lasts and not file.left_out
     assert suite.locate(path.stem) == suite.locate(f"suites/{path.name}") == suite.locate(str(path)) == path
     assert max(w.writers for w in file.workloads.values()) <= 3, "two cores have no more"

@@ -272,9 +272,12 @@ def test_a_night_that_fails_the_command_says_why(
     first = {k: [r for r in v if r.get("night", NIGHTS[-1]) == NIGHTS[-1]] for k, v in rows(anomaly=True).items()}
     monkeypatch.setattr(TrendOptions, "_trend", lambda *_: trend_from(first))
     assert TrendOptions(store=tmp_path, fail_on_regression=True).execute() == 1
-    assert "--fail-on-regression: fails, because of 1 new anomaly" in capsys.readouterr().out
+    said = (
+        f"--fail-on-regression: the night of {NIGHTS[-1]}, fails because of 1 new anomaly: {tmp_path}/trend/trend.html"
+    )
+    assert said in capsys.readouterr().out
     assert TrendOptions(store=tmp_path).execute() == 0
-    assert "fails, because" not in capsys.readouterr().out
+    assert "fails because" not in capsys.readouterr().out
 
 
 def test_a_first_night_with_what_is_known_alone_passes_and_says_so(
@@ -288,7 +291,7 @@ def test_a_first_night_with_what_is_known_alone_passes_and_says_so(
     assert (
         "3 anomalies of it are known (to the suite or the library), documented or allowed, and fail no night." in said
     )
-    assert "fails, because" not in said
+    assert "fails because" not in said
 
 
 def test_a_chart_says_the_median_of_what() -> None:
@@ -348,6 +351,8 @@ def test_a_trend_is_of_one_suite_the_one_of_the_last_night() -> None:
     assert newest_suite([ran_in(None, 1, 22)], None) == "", "a lake without a suite has no other runs"
     assert beside(every, "nightly", None) == 5 and beside(every, "nightly", date(2026, 11, 1)) == 0
     assert beside(every, "", None) == 0
+    shrunk = SuiteNight(None, date(2026, 11, 2), 9, datetime(2026, 11, 2, 23, tzinfo=UTC), 7)
+    assert beside([*every[:3], shrunk], "nightly", None) == 1 + 2, "what a shrink repeats is nobody's to compare"
 
 
 def test_it_says_of_which_suite_it_is_and_how_many_runs_are_left_out() -> None:

@@ -56,6 +56,10 @@ def test_what_nobody_knows_or_what_is_given_is_said_too() -> None:
     assert CertifyOptions(repeat=50).how_long == "about 67 minutes"
     assert ShrinkOptions(budget="20m").how_long == "about 20 minutes"
     assert SoakOptions("nightly", lasts="6h").how_long == "about 6.0 hours"
+    more = ", and up to 1 h more to replay and shrink what is new (--no-shrink leaves it out)"
+    few = SoakOptions("nightly", runs=10).how_long
+    assert few.startswith("about ") and few.endswith(more)
+    assert SoakOptions("nightly", runs=10, shrink=False).how_long == few.removesuffix(more)
 
 
 def test_the_first_run_of_a_sweep_says_once_how_much_time_is_left_at_its_length() -> None:

@@ -180,7 +180,8 @@ def test_a_quiet_night_ends_with_what_a_mail_must_say(tmp_path: Path, capsys: py
     night, program = Night(tmp_path, tiny, 7, (cell,), (run,)), kinds.Program("./icequake")
     mailed = kinds.mailed(night, kinds.kinds(night), program)
     assert _end(night, page.of(night, "again"), tmp_path, {}, "again", mailed) == 0
-    first, show = capsys.readouterr().out.splitlines()[-2:]
+    first, show, difference = capsys.readouterr().out.splitlines()[-3:]
+    assert difference == kinds.NEW_OR_KNOWN_SAYS
     assert first.startswith("undelete (known: iceberg#10140) in ") and first.endswith("; avoid: Use serializable.")
     assert show == "  show ./icequake prove undelete"
 
