@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from checkers.clients.jepsen import CONCURRENT, TRANSACTIONS
+from checkers.clients.jepsen import CLOCK, CONCURRENT, TRANSACTIONS
 from checkers.clients.models import ClientStats
 from checkers.costs.figures import ms
 from checkers.evidence.history import History, Operation
@@ -44,10 +45,15 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
     rest = f" of {recorded} (the others failed, or are reads without an answer)" if recorded > judged else ""
     summary = f"{words.plural(judged, 'operation')}{rest}, model {stats['model']}, {stats['level']}: {found}."
     timed = history is not None and not history.header.get(CONCURRENT)
+    clock: int | None = None
+    if operations and history is not None and history.header.get(CLOCK):
+        # Whole seconds: a float has not the digits for ns since 1970.
+        clock = min(o.start for o in operations) // 1_000_000_000 * 1_000_000_000
+        operations = tuple(_since(o, clock) for o in operations)
     cards = _together(verdict.anomalies)
-    sections = [_card(n, own, operations, timed) for n, own in enumerate(cards[:MOST_CARDS], 1)]
+    sections = [_card(n, own, operations, timed, clock) for n, own in enumerate(cards[:MOST_CARDS], 1)]
     if not sections and timed and operations:
-        sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS]))]
+        sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS], clock))]
     model, level = str(stats["model"]), str(stats["level"])
     file = "" if path is None else str(path.resolve())
     pairs = [] if (keyed := stats.get("keyed")) is None else ["--keyed" if keyed else "--plain"]
@@ -62,6 +68,10 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         ("weakest violated", ", ".join(stats.get("weakest_violated") or ())),
         ("strongest standing", ", ".join(stats.get("strongest_standing") or ())),
         ("events", "numbered from 0, in the order of time"),
+        (
+            "times",
+            "" if clock is None else f"UTC; the first is of {datetime.fromtimestamp(clock // 10**9, UTC):%Y-%m-%d}",
+        ),
     ]
     about: list[Block] = [Pairs([(key, value) for key, value in facts if value])]
     about += [Text(verdict.notes, "list")] if verdict.notes else []
@@ -77,7 +87,7 @@ def _together(anomalies: Iterable[Anomaly]) -> list[list[Anomaly]]:
     return list(cards.values())
 
 
-def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed: bool) -> Section:
+def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed: bool, clock: int | None) -> Section:
     """What some operations contradict: in plain words, why, the operations among those that ran beside them, what they asked and got."""
     involved = [o for o in operations if o.op in own[0].ops]
     names = list(dict.fromkeys(a.name for a in own))
@@ -86,13 +96,23 @@ def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed
     blocks: list[Block] = [Text([f"{sentence} (icequake explain {name})" for name, (sentence, _) in told.items()])]
     blocks += [*(FileText(a.explanation) for a in own), *([Text([f"What to do: {step}"])] if step else [])]
     if involved and timed:
-        blocks += [*_picture(_beside(involved, operations)), Text([NOT_RECORDED])]
+        blocks += [*_picture(_beside(involved, operations), clock), Text([NOT_RECORDED])]
     if involved:
-        blocks.append(_table(involved, timed))
+        blocks.append(_table(involved, timed, clock))
     return Section(", ".join(names), f"anomaly-{n}", blocks)
 
 
-def _table(involved: Sequence[Operation], timed: bool) -> Table:
+def _since(o: Operation, moment: int) -> Operation:
+    """The operation with its times counted from that moment."""
+    done = o.completed
+    return replace(
+        o,
+        invoked=replace(o.invoked, time=o.invoked.time - moment),
+        completed=None if done is None else replace(done, time=done.time - moment),
+    )
+
+
+def _table(involved: Sequence[Operation], timed: bool, clock: int | None) -> Table:
     times = ("began", "ended") if timed else ()
     columns = [
         TableColumn(c) for c in ("operation", "process", "events", *times, "function", "asked", "answered", "outcome")
@@ -102,8 +122,8 @@ def _table(involved: Sequence[Operation], timed: bool) -> Table:
     rows = []
     for o in involved:
         began, ended = (
-            words.moment(ms(o.start), span),
-            "" if o.completed is None else words.moment(ms(o.completed.time), span),
+            "" if ns is None else words.moment(ms(ns), span) if clock is None else words.time_of_day(clock + ns)
+            for ns in (o.start, None if o.completed is None else o.completed.time)
         )
         when = (began, ended) if timed else ()
         events = ", ".join(map(str, o.indices))
@@ -137,9 +157,13 @@ def _beside(involved: Sequence[Operation], operations: Sequence[Operation]) -> l
     return [*involved, *(o for o, _ in zip(others, range(picture.MOST_BARS - len(involved)), strict=False))]
 
 
-def _picture(operations: Sequence[Operation]) -> list[Block]:
+def _picture(operations: Sequence[Operation], clock: int | None) -> list[Block]:
     rows = tuple(sorted(_labelled(operations), key=lambda o: o.start))
-    return picture.blocks(picture.Interleaving(rows, (), (), (), ()), "operations in real time") if rows else []
+    return (
+        picture.blocks(picture.Interleaving(rows, (), (), (), (), clock=clock), "operations in real time")
+        if rows
+        else []
+    )
 
 
 def _labelled(operations: Sequence[Operation]) -> Iterator[Operation]:

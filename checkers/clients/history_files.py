@@ -30,6 +30,7 @@ from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
 from checkers.clients.in_time import in_time
 from checkers.clients.jepsen import (
+    CLOCK,
     CONCURRENT,
     GUESSED,
     HistoryBuilder,
@@ -212,7 +213,8 @@ def _from_records(
     if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
         builder.alone = len(records)
         header[CONCURRENT] = True
-    _same_times(records, where)
+    if _same_times(records, where) and not builder.alone:
+        header[CLOCK] = True
     events = [(number, read_event(where, number, _form(record), JSON)) for number, record in records]
     useless = ("time", "process") if builder.alone else ()
     notes = [f"{why}{_meant(key, keys)}" for key, why in GUESSES.items() if key not in keys and key not in useless]
@@ -235,8 +237,12 @@ def _meant(key: str, keys: Iterable[str]) -> str:
     return "" if found is None else f"; {shown(found)} is not read and perhaps means it: call it {shown(key)}"
 
 
-def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> None:
-    """Raises HistoryError: some times are in ISO form and others numbers, which may count from another moment."""
+def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> bool:
+    """Whether times are in ISO form.
+
+    Raises:
+        HistoryError: some times are in ISO form and others numbers, which may count from another moment.
+    """
     first: dict[bool, int] = {}
     for number, record in records:
         time = record.get("time") if isinstance(record, dict) else None
@@ -247,6 +253,7 @@ def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], 
             max(first.values()),
             "its time is a number and others are in ISO form, or the reverse; write all in one form",
         )
+    return True in first
 
 
 def _form(value: Any) -> edn.Value:

@@ -58,7 +58,11 @@ CONCURRENT = "without-invocations"
 """Header key of a history without invocations."""
 GUESSED = "guessed"
 """Header key: what was guessed of a history that does not say it, a sentence each."""
+CLOCK = "clock"
+"""Header key of a history whose times were written as moments in ISO 8601: they are nanoseconds since 1970, UTC."""
 EVENT_TYPES: tuple[str, ...] = get_args(EventType)
+LATE = 10**17
+"""Nanoseconds since 1970 that only a moment has (1973): a text of a value may look like a time."""
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
 
@@ -272,6 +276,8 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True, lines: list[i
                 builder.add(offset, **fields)
             header = {**header, GUESSED: list(notes)}
         builder.finish(EDN)
+        if not own and not builder.alone and _ISO_IN_EDN.search(text) and any(e.time >= LATE for e in builder.events):
+            header = {**header, CLOCK: True}
     except EdnError as e:
         raise HistoryError(str(e)) from None
     if lines is not None:
@@ -441,6 +447,9 @@ def _as_ns(name: str, found: Any) -> str:
             return "; it has the form of a time in ISO 8601, but there is no such date or time of day"
         return ""
     return f"; a time in ISO form needs date, time and zone, such as {_SAMPLE}"
+
+
+_ISO_IN_EDN = re.compile(r':time\s+(?:#inst\s*)?"')
 
 
 _SAMPLE = "2026-11-28T09:30:00.123Z"

@@ -144,13 +144,16 @@ def row(r: Sequence[Any]) -> str:
 
 
 def value(v: Any, *, nothing: str = "nil") -> str:
-    """A value that a client wrote or read, in Jepsen's words: ``nil``, ``true``, ``3``, ``'x'``, ``[1, nil]``; ``nothing`` stands for nil."""
+    """A value that a client wrote or read, in Jepsen's words: ``nil``, ``true``, ``3``, ``'x'``, ``[1, nil]``; ``nothing`` stands for nil.
+
+    An object is written as in JSON, with all that is in it: ``{"a": 10, "b": null}``.
+    """
     if v is None:
         return nothing
     if isinstance(v, bool):
         return "true" if v else "false"
     if isinstance(v, Mapping):
-        return "{" + ", ".join(f"{value(k)}: {value(x)}" for k, x in v.items()) + "}"
+        return json.dumps(v, ensure_ascii=False, default=str)
     if isinstance(v, list | tuple):
         return "[" + ", ".join(map(value, v)) + "]"
     return _cut(repr(v))

@@ -103,9 +103,14 @@ class CheckOptions(Options):
             show_default=False,
         ),
     ] = None
-    model: Annotated[str | None, typer.Option(help="Data model of a history: list-append, register, bank, …")] = None
+    model: Annotated[
+        str | None, typer.Option(help="Data model of a history: list-append, register, bank (`icequake list levels`).")
+    ] = None
     level: Annotated[
-        str | None, typer.Option(help="Isolation level to check a history against: serializable, snapshot-isolation, …")
+        str | None,
+        typer.Option(
+            help="Isolation level to check a history against: serializable, snapshot-isolation (`icequake list levels`)."
+        ),
     ] = None
     keyed: Annotated[
         bool | None,

@@ -20,15 +20,15 @@ ALIASES = {"verbs": "faults"}
 
 @dataclass(frozen=True)
 class ListOptions(Options):
-    """List what is available: workloads, scenarios, models, operations, engines, faults, packages, checks, suites, catalogs, versions, runs."""
+    """List what is available: workloads, scenarios, models, operations, engines, faults, checks, levels, suites, catalogs, versions, runs."""
 
     short = "List what is available."
 
     what: Annotated[
         str,
         typer.Argument(
-            help="workloads, scenarios, models, operations, engines, faults, packages, checks, experiments, suites, parameters, catalogs, "
-            "versions or runs."
+            help="workloads, scenarios, models, operations, engines, faults, packages, checks, levels, experiments, suites, parameters, "
+            "catalogs, versions or runs."
         ),
         Value(choices=(*WHAT, *ALIASES)),
     ] = "workloads"
@@ -118,6 +118,16 @@ def _checks(_: Path) -> Iterator[Row]:
     from checkers.judge.check import ALL
 
     return ((c.name, _first_line(c)) for c in ALL)
+
+
+def _levels(_: Path) -> Iterator[Row]:
+    from checkers.clients import models
+    from checkers.isolation import levels
+    from harness.cli.names import LINEARIZABLE_MEANS
+
+    means = {**levels.MEANS, models.LINEARIZABLE: LINEARIZABLE_MEANS}
+    for level in (*levels.LEVELS, models.LINEARIZABLE):
+        yield level, means[level], ", ".join(m for m in models.models() if level in models.levels(m))
 
 
 def _packages(_: Path) -> Iterator[Row]:
@@ -251,6 +261,7 @@ LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
     "faults": (("fault (verb)", "what happens", "its options", "in the packages"), _faults),
     "packages": (("package", "what it stands for", "its faults"), _packages),
     "checks": (("check", "what it finds"), _checks),
+    "levels": (("level", "what it promises", "histories of these models"), _levels),
     "experiments": (("experiment", "what it varies", "what it is"), _experiments),
     "suites": (("suite", "combinations", "for", "what it is"), _suites),
     "parameters": (("parameter", "what it is", "its values"), _parameters),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 LINEARIZABLE = "linearizable"
-_LINEARIZABLE = "Each operation takes effect at one moment between its invocation and its acknowledgement."
+LINEARIZABLE_MEANS = "Each operation takes effect at one moment between its invocation and its acknowledgement."
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,9 @@ def _level(name: str) -> Iterator[str]:
         facts = [("forbids", forbidden), ("implies", implied)]
         yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
     if name == LINEARIZABLE:
-        yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, [("compare", "strict-serializable")])
+        yield from _entry(
+            f"{name}: a level of single operations", LINEARIZABLE_MEANS, [("compare", "strict-serializable")]
+        )
 
 
 def _model(name: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -109,6 +109,17 @@ def moment(value_ms: float, span_ms: float = 1000.0) -> str:
     if span_ms >= 20:
         return f"{moment_number(value_ms)} s"
     return f"{grouped(round(1e3 * value_ms))} µs" if span_ms >= 0.02 else f"{grouped(round(1e6 * value_ms))} ns"
+
+
+def time_of_day(ns: int, span_ms: float | None = None) -> str:
+    """The time of day, UTC, of nanoseconds since 1970: ``09:30:01.25``; seconds alone, ``01.000250``, where all that is shown spans less
+    than 20 ms."""
+    seconds, fraction = divmod(ns, 1_000_000_000)
+    clock = datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+    if span_ms is not None and span_ms < 20:
+        return f"{clock[-2:]}.{fraction:09d}"[: 9 if span_ms >= 0.02 else 12]
+    digits = f"{fraction:09d}".rstrip("0") if span_ms is None else f"{fraction // 1_000_000:03d}".rstrip("0")
+    return f"{clock}.{digits}" if digits else clock
 
 
 def moment_number(value_ms: float | None) -> str:

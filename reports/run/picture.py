@@ -15,7 +15,7 @@ from checkers.timeline import explain
 from reports.drawing import svg
 from reports.drawing.page import Block, Legend, Plot
 from reports.drawing.svg import PlotArea
-from reports.drawing.words import moment, shorten
+from reports.drawing.words import moment, shorten, time_of_day
 from reports.run import plots
 from reports.run.bands import Band
 from reports.run.operations import Shown
@@ -123,6 +123,12 @@ class Interleaving:
     bands: tuple[Band, ...]
     lost: frozenset[str] = frozenset()
     promises: tuple[tuple[str, float], ...] = ()
+    clock: int | None = None
+    """Nanoseconds since 1970 at the time 0, if times are shown as those of the day."""
+
+    def told(self, at_ms: float, span_ms: float) -> str:
+        """A time in words."""
+        return moment(at_ms, span_ms) if self.clock is None else time_of_day(self.clock + round(at_ms * 1e6), span_ms)
 
 
 def interleaving(
@@ -231,7 +237,7 @@ class _Drawing:
         for value in x.ticks():
             yield svg.line(x(value), frame.top, x(value), frame.y1, "grid")
             seconds = f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " s"
-            told = seconds if x.span >= 20 else moment(value, x.span)
+            told = seconds if x.span >= 20 and self._found.clock is None else self._found.told(value, x.span)
             yield svg.text(x(value), frame.y1 + 15, told, "tick", "middle")
         yield svg.line(LEFT, frame.y1, frame.x1, frame.y1, "axis")
         for (_, a), (b, _) in zip(x.pixels, x.pixels[1:], strict=False):
@@ -266,7 +272,10 @@ class _Drawing:
         y, x0, x1, span = self._y[o.op], self._x(start), self._x(end), self._x.span
         right = self._frame.x1
         engine = f" {explain.engine(o)}" if o.mixed else ""
-        what = f"{o.op}{engine}: {o.f}, {o.type}, {moment(start, span)} to {moment(end, span) if o.completed else 'unknown'}"
+        told = self._found.told
+        what = (
+            f"{o.op}{engine}: {o.f}, {o.type}, {told(start, span)} to {told(end, span) if o.completed else 'unknown'}"
+        )
         parts: list[Markup] = [svg.title("\n".join([what, *self._told(o)]))]
         parts.append(svg.text(LEFT - 12, y + 4, shorten(f"process {o.process}", 14), "lane", "end"))
         parts.append(svg.line(LEFT, y, right, y, "grid"))

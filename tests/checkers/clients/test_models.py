@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -234,7 +235,7 @@ def test_a_model_or_level_that_does_not_fit_is_told(history: History, options: d
         (bank("[1 2]"), "bank", "event 3: expected balances such as {\"A\": 10, \"B\": 12}, found [1, 2]"),
         (bank("{0 10, 1 nil}"), "bank", "event 3: the balance of the account '1' must be a whole number, found nil"),
         (moved("{:from 0 :to 1}"), "bank", "event 2: a transfer needs 'amount', found "),
-        (moved("{:form 0 :to 1 :amount 3}"), "bank", "'from', found {'form': 0, 'to': 1, 'amount': 3}; 'form' is perhaps from; write {"),
+        (moved("{:form 0 :to 1 :amount 3}"), "bank", "'from', found {\"form\": 0, \"to\": 1, \"amount\": 3}; 'form' is perhaps from; write {"),
         (moved("{}"), "bank", "event 2: a transfer needs 'from' and 'to' and 'amount', found "),
         (moved("nil"), "bank", "event 2: expected a transfer such as {\"from\": \"A\", \"to\": \"B\", \"amount\": 5}, found nil"),
         (moved("[0 1 3]"), "bank", "event 2: expected a transfer such as "),
@@ -363,6 +364,37 @@ def test_the_page_of_a_history_says_in_plain_words_what_happened_when_and_how_it
     assert "2 rows" not in page and "30 µs" in page and "0.000 s" not in page
     assert "0, 2" in page, "the numbers of an operation's events"
     assert str(tmp_path / "own log.edn") in page and "--level strict-serializable" in page
+
+
+@pytest.mark.parametrize("form", ["json", "edn"])
+def test_times_of_the_clock_are_those_of_the_page(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = [f"2026-11-28T09:30:0{n}.5Z" for n in range(4)]
+    if form == "json":
+        events = [
+            {"time": t, **dict(zip(("type", "process", "f", "value"), e, strict=True))}
+            for t, e in zip(at, STALE_REGISTER, strict=True)
+        ]
+        text = "\n".join(map(json.dumps, events))
+    else:
+        each = zip(at, ((t, p, f, "nil" if v is None else v) for t, p, f, v in STALE_REGISTER), strict=True)
+        text = "\n".join(
+            f'{{:time #inst "{at}" :type :{t} :process {p} :f :{f} :value {v}}}' for at, (t, p, f, v) in each
+        )
+    page, _ = page_of(tmp_path, capsys, monkeypatch, text)
+    assert "09:30:02.5 to 09:30:03.5" in page and ">09:30:03<" in page, "bar and axis"
+    assert ">09:30:02.5<" in page and "the first is of 2026-11-28" in page, "table"
+    counted = re.sub(r'"2026-11-28T09:30:0(\d).5Z"', r"1\g<1>000000000", text).replace("#inst ", "")
+    page, _ = page_of(tmp_path, capsys, monkeypatch, counted)
+    assert "09:30" not in page and ">12.000 s<" in page
+
+
+def test_an_object_is_shown_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, _ = page_of(tmp_path, capsys, monkeypatch, to_edn(bank("{0 10, 1 10}", "{0 7, 1 10}"), header=False))
+    assert '{"0": 7, "1": 10}' in unescape(page) and "{'0'" not in unescape(page) and "'from'" not in unescape(page)
 
 
 def test_another_level_has_another_page(

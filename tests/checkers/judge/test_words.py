@@ -82,7 +82,7 @@ def test_no_verdict_on_a_clients_history_has_a_value_of_python(
 
 
 def test_a_value_is_written_in_jepsens_words_and_a_rows_null_in_sqls() -> None:
-    assert explain.value({"k": [None, True, 0, "x", (False,)]}) == "{'k': [nil, true, 0, 'x', [false]]}"
+    assert explain.value({"k": [None, True, 0, "x", (False,)]}) == '{"k": [null, true, 0, "x", [false]]}'
     assert explain.row((1, None, 0, "a", None)) == "(id 1, val NULL, cnt 0, log 'a', part NULL)"
     assert (
         explain.arguments({"all": True, "strategy": "sort", "n": [1, None]})

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from checkers.evidence.runfolder import RunFolder
 from checkers.formats.iceberg.model import search
+from checkers.isolation.levels import LEVELS
 from checkers.judge.proof import Proof
 from checkers.selftest import recorded
 from compose.catalogs.registry import CATALOGS
@@ -486,13 +487,20 @@ def test_no_command_shows_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["workloads", "operations", "faults", "packages", "verbs", "checks", "catalogs", "runs"]
+    "what", ["workloads", "operations", "faults", "packages", "verbs", "checks", "levels", "catalogs", "runs"]
 )
 def test_lists(what: str, tmp_path: Path) -> None:
     done = inside("list", what, "--store", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if what != "runs":
         assert len(done.stdout.splitlines()) > 1
+
+
+def test_every_level_is_listed_with_the_models_that_are_judged_by_it(tmp_path: Path) -> None:
+    rows = {line.split()[0]: line for line in inside("list", "levels", cwd=tmp_path).stdout.splitlines()[1:]}
+    assert rows.keys() == {*LEVELS, "linearizable"}
+    assert "list-append, rw-register" in rows["serializable"] and "cas-register" in rows["linearizable"]
+    assert "bank" in rows["snapshot-isolation"] and "bank" not in rows["serializable"]
 
 
 def test_a_level_names_each_anomaly_that_it_forbids_once(tmp_path: Path) -> None:
