@@ -12,6 +12,7 @@ from checkers.evidence.tableformat import format_of
 from checkers.evidence.tablelog import Commit
 from checkers.replay.past import EarlierCommits, ScannedState, evidence_of, files_of
 from checkers.timeline import explain
+from checkers.timeline.ancestry import Version
 from checkers.timeline.makers import all_signed
 from checkers.timeline.netrows import NetRows
 from checkers.timeline.promise import (
@@ -23,7 +24,7 @@ from checkers.timeline.promise import (
     promise,
     source_of_blind_append,
 )
-from checkers.timeline.timeline import Timeline, Version, kind_of, meaning
+from checkers.timeline.timeline import Timeline, kind_of, meaning
 from checkers.verdict import Anomaly
 from workloads.engines.engines import SPARK
 from workloads.operations.kind import Kind

@@ -9,8 +9,9 @@ from typing import Any
 
 from checkers.evidence.history import Operation
 from checkers.evidence.tablelog import Commit, RowChange
+from checkers.timeline.ancestry import Version
 from checkers.timeline.netrows import NetRows
-from checkers.timeline.timeline import Timeline, Version
+from checkers.timeline.timeline import Timeline
 from workloads.tables import Row, State
 
 MOST_STATES_BEFORE = 256
