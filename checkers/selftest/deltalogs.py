@@ -1,12 +1,10 @@
 """Bugs that the ``protocol`` checker must find: logs of Delta tables that break Delta's protocol.
 
-Rows do not change, but where the bug is about rows. In-commit timestamps and row ids, which the recorded runs do not have, are given to the
-whole log first, as a correct writer would have.
+Rows do not change, but where the bug is about rows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,19 +12,22 @@ from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
 from checkers.evidence.tablelog import RowChange
 from checkers.formats.delta.records import (
-    MAPPING,
-    Action,
-    DeltaLog,
-    DeltaMetadata,
     DerivedFile,
     logical_file,
 )
-from checkers.selftest.deltasites import Actions, DeltaSite, Versions, creations, every_version
+from checkers.selftest.deltafeatures import (
+    at_columns,
+    at_rows,
+    at_time,
+    watermark,
+    with_column,
+    with_row_id,
+    with_time,
+)
+from checkers.selftest.deltasites import Actions, DeltaSite, creations, every_version
 from checkers.selftest.plant import Plant, table
 from checkers.selftest.world import GONE, Planted
 
-_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
-LARGEST_COLUMN = "delta.columnMapping.maxColumnId"
 DELTA_PROTOCOL = "https://github.com/delta-io/delta/blob/v4.4.0/PROTOCOL.md"
 
 
@@ -184,148 +185,6 @@ def other_table(s: DeltaSite) -> Planted | None:
     )
 
 
-def _mapped(m: DeltaMetadata) -> DeltaMetadata:
-    """A version with column mapping: the ids of the columns are their places, from 1."""
-    on = {**m.configuration, MAPPING: "name", LARGEST_COLUMN: "100"}
-
-    def with_ids(a: Action) -> Action:
-        if "metaData" not in a:
-            return a
-        schema = json.loads(a["metaData"]["schemaString"])
-        for n, f in enumerate(schema["fields"], 1):
-            f["metadata"] = {_ID: n, _PHYSICAL: f"col-{f['name']}"}
-        return {"metaData": {**a["metaData"], "schemaString": json.dumps(schema), "configuration": on}}
-
-    return replace(m, actions=tuple(map(with_ids, m.actions)), configuration=on)
-
-
-def at_columns(change: Callable[[list[Any]], None], largest: int = 101) -> Callable[[DeltaSite], Planted | None]:
-    """Gives a table with column mapping a version whose schema has a new column, the last of its fields, and changes these."""
-
-    def plant(s: DeltaSite) -> Planted | None:
-        versions = [*map(_mapped, s.log.metadata)]
-        before = [f for m in versions[: s.n] for f in m.of("metaData")]
-        if not before:
-            return None
-        schema = json.loads(before[-1]["schemaString"])
-        schema["fields"].append({"name": "new", "type": "long", "metadata": {_ID: 101, _PHYSICAL: "col-new"}})
-        change(schema["fields"])
-        on = {**versions[s.n].configuration, LARGEST_COLUMN: str(largest)}
-        action = {"metaData": {**before[-1], "schemaString": json.dumps(schema), "configuration": on}}
-        rest = tuple(a for a in versions[s.n].actions if "metaData" not in a)
-        versions[s.n] = replace(versions[s.n], actions=(*rest, action), configuration=on)
-        return s.versions(versions)
-
-    return plant
-
-
-def _column(n: int, **metadata: Any) -> Callable[[list[Any]], None]:
-    """The n-th column gets this in its metadata; a value None takes it away."""
-
-    def change(fields: list[Any]) -> None:
-        named = {{"id": _ID, "physical": _PHYSICAL}[k]: v for k, v in metadata.items()}
-        fields[n]["metadata"] = {k: v for k, v in {**fields[n]["metadata"], **named}.items() if v is not None}
-
-    return change
-
-
-# --- times and row ids ----------------------------------------------------------------------------------------------------
-
-
-def timed(log: DeltaLog) -> Versions:
-    """The versions with in-commit timestamps: 10 ms apart."""
-    out = []
-    for m in log.metadata:
-        info = {"commitInfo": {**m.info, "inCommitTimestamp": 1_000 + 10 * m.version}}
-        rest = tuple(a for a in m.actions if "commitInfo" not in a)
-        on = {**m.configuration, "delta.enableInCommitTimestamps": "true"}
-        out.append(replace(m, actions=(info, *rest), configuration=on))
-    return tuple(out)
-
-
-def at_time(change: Callable[[DeltaMetadata], DeltaMetadata]) -> Callable[[DeltaSite], Planted]:
-    """Changes a version of a log with in-commit timestamps."""
-
-    def plant(s: DeltaSite) -> Planted:
-        versions = timed(s.log)
-        return s.versions((*versions[: s.n], change(versions[s.n]), *versions[s.n + 1 :]))
-
-    return plant
-
-
-def _time(m: DeltaMetadata, time: int | None) -> DeltaMetadata:
-    info = {**m.info, "inCommitTimestamp": time}
-    return replace(m, actions=({"commitInfo": info}, *m.actions[1:]))
-
-
-def tracked(log: DeltaLog) -> Versions:
-    """The versions with row tracking: each new file has fresh ids, and the watermark is the last of them."""
-    rows = {f.path: f.records for c in log.commits for f in c.added_files if f.role == "data"}
-    given: dict[str, int] = {}
-    mark, out = -1, []
-    for m in log.metadata:
-        actions: Actions = []
-        for a in m.actions:
-            if "add" in a:
-                path = a["add"]["path"]
-                if path not in given:
-                    given[path], mark = mark + 1, mark + rows.get(path, 1)
-                a = {"add": {**a["add"], "baseRowId": given[path], "defaultRowCommitVersion": m.version}}
-            actions.append(a)
-        if any("add" in a for a in actions):
-            actions.append(_domain(mark))
-        out.append(
-            replace(m, actions=tuple(actions), configuration={**m.configuration, "delta.enableRowTracking": "true"})
-        )
-    return tuple(out)
-
-
-def _domain(mark: int) -> Action:
-    return {
-        "domainMetadata": {
-            "domain": "delta.rowTracking",
-            "configuration": json.dumps({"rowIdHighWaterMark": mark}),
-            "removed": False,
-        }
-    }
-
-
-def at_rows(change: Callable[[Actions, int], Actions | None]) -> Callable[[DeltaSite], Planted | None]:
-    """Changes the actions of a version that adds files, in a log with row tracking; ``change`` is told the watermark before it, too."""
-
-    def plant(s: DeltaSite) -> Planted | None:
-        if not s.named("add") or not s.earlier("add"):
-            return None
-        versions = tracked(s.log)
-        marks = [
-            json.loads(d["configuration"])["rowIdHighWaterMark"]
-            for m in versions[: s.n]
-            for d in m.of("domainMetadata")
-        ]
-        found = change(json.loads(json.dumps(versions[s.n].actions)), marks[-1])
-        if found is None:
-            return None
-        return s.versions((*versions[: s.n], replace(versions[s.n], actions=tuple(found)), *versions[s.n + 1 :]))
-
-    return plant
-
-
-def _new_file(a: Actions, mark: int) -> dict[str, Any] | None:
-    """The first file of these actions that is new, and not an old one with another vector."""
-    return next((x["add"] for x in a if "add" in x and x["add"]["baseRowId"] > mark), None)
-
-
-def _with_id(base: int | None) -> Callable[[Actions, int], Actions | None]:
-    def change(a: Actions, mark: int) -> Actions | None:
-        new = _new_file(a, mark)
-        if new is None:
-            return None
-        new["baseRowId"] = base
-        return a
-
-    return change
-
-
 # --- commitInfo and transactions ------------------------------------------------------------------------------------------
 
 
@@ -451,44 +310,44 @@ PLANTS: tuple[Plant[Any], ...] = table(
         "change-feed-without-feature: The change feed is on, and the protocol does not name it.": Plant(
             feature_not_named("delta.enableChangeDataFeed"), "feature-absent"
         ),
-        "column-without-id: A new column has no id.": Plant(at_columns(_column(-1, id=None)), "column-mapping"),
+        "column-without-id: A new column has no id.": Plant(at_columns(with_column(-1, id=None)), "column-mapping"),
         "column-id-shared: A new column has the id of another one.": Plant(
-            at_columns(_column(-1, id=1, physical="col-other")), "column-mapping"
+            at_columns(with_column(-1, id=1, physical="col-other")), "column-mapping"
         ),
         "physical-name-shared: A new column has the physical name of another one: it shows that one's values.": Plant(
-            at_columns(_column(-1, physical="col-id")), "column-mapping"
+            at_columns(with_column(-1, physical="col-id")), "column-mapping"
         ),
         "column-id-given-again: A new column has an id that was given before: it shows a dropped column's values.": Plant(
-            at_columns(_column(-1, id=50)), "column-mapping"
+            at_columns(with_column(-1, id=50)), "column-mapping"
         ),
         "physical-name-changed: A rename changes the physical name: old files have no values any more.": Plant(
-            at_columns(_column(1, physical="col-renamed")), "column-mapping"
+            at_columns(with_column(1, physical="col-renamed")), "column-mapping"
         ),
         "largest-column-id-kept: A new column has an id above the largest one that the table says.": Plant(
             at_columns(lambda fields: None, largest=100), "column-mapping"
         ),
         "table-made-again": Plant(other_table, "table-id-changed"),
         "no-commit-time: A version says no in-commit timestamp.": Plant(
-            at_time(lambda m: _time(m, None)), "commit-time-absent"
+            at_time(lambda m: with_time(m, None)), "commit-time-absent"
         ),
         "commit-time-behind: The time of a version is not in its first action.": Plant(
             at_time(lambda m: replace(m, actions=(*m.actions[1:], m.actions[0]))), "commit-time-absent"
         ),
         "commit-time-equal: A version has the time of the one before it.": Plant(
-            at_time(lambda m: _time(m, 1_000 + 10 * (m.version - 1))), "commit-time-order"
+            at_time(lambda m: with_time(m, 1_000 + 10 * (m.version - 1))), "commit-time-order"
         ),
         "commit-time-back: A version has an earlier time than the one before it.": Plant(
-            at_time(lambda m: _time(m, 1)), "commit-time-order"
+            at_time(lambda m: with_time(m, 1)), "commit-time-order"
         ),
-        "no-row-ids: A file has no row ids.": Plant(at_rows(_with_id(None)), "row-ids-absent"),
+        "no-row-ids: A file has no row ids.": Plant(at_rows(with_row_id(None)), "row-ids-absent"),
         "row-ids-given-again: A file has the row ids of another one.": Plant(
-            at_rows(_with_id(0)), "row-ids-shared", seen="delta-io/delta PR 7506: reassigned row ids"
+            at_rows(with_row_id(0)), "row-ids-shared", seen="delta-io/delta PR 7506: reassigned row ids"
         ),
         "row-ids-above-the-mark: A file has row ids above the watermark.": Plant(
-            at_rows(_with_id(1_000_000)), "row-id-watermark"
+            at_rows(with_row_id(1_000_000)), "row-id-watermark"
         ),
         "watermark-back: The watermark of row ids goes back.": Plant(
-            at_rows(lambda a, mark: [*(x for x in a if "domainMetadata" not in x), _domain(mark - 1)]),
+            at_rows(lambda a, mark: [*(x for x in a if "domainMetadata" not in x), watermark(mark - 1)]),
             "row-id-watermark",
             seen="delta-io/delta PR 7506: a stale watermark",
         ),
