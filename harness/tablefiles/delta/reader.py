@@ -21,7 +21,6 @@ from urllib.parse import unquote
 from checkers.evidence import tablelog_file
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Growth, MissingFile, RowChange, TableLog
 from checkers.formats.delta.records import (
     Action,
@@ -32,13 +31,14 @@ from checkers.formats.delta.records import (
     vector_id,
 )
 from checkers.formats.delta.tableformat import Delta
-from compose.objectstore import ObjectStore, TableReadError
+from compose.objectstore import ObjectStore
 from harness.tablefiles.delta import actions as files
 from harness.tablefiles.delta import derived, vectors
 from harness.tablefiles.delta.actions import LogState
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.rows import read_rows
 from harness.tablefiles.iceberg.snapshot_tree import net
+from harness.tablefiles.log_file import LogFile
 from harness.tablefiles.mark import FROM_THE_START, RecordMark
 
 Vector = Mapping[str, Any] | None
@@ -57,7 +57,8 @@ class DeltaReader:
     def __init__(
         self, store: ObjectStore, *, table: str, location: str, columns: Sequence[str], path: Path | None
     ) -> None:
-        self._table, self._location, self._columns, self._path = table, location.rstrip("/"), tuple(columns), path
+        self._table, self._location, self._columns = table, location.rstrip("/"), tuple(columns)
+        self._file = LogFile(path)
         self._files = _TableFiles(store, self._location, self._columns)
         self._store = store
         self._lock = RLock()
@@ -89,21 +90,15 @@ class DeltaReader:
             TableReadError: the store cannot be read, or the log file cannot be written.
         """
         with self._lock:
-            new = [v for v in self._listed(files.VERSION) if v not in self._versions]
-            contents = self._store.read_many(self._place(files.name(v)) for v in new)
             before = len(self._metadata)
-            for version in new:
-                if (content := contents[self._place(files.name(version))]) is not None:
-                    self._record(version, content)
-            done = Capture(time, self._metadata[-1].location if self._metadata else None)
-            self._captures.append(done)
+            done = self._read_new(time)
             self._append(before, done)
             return done
 
     def finish(self, pointer: str | None, time: int, history: Sequence[str] | None = None) -> TableLog:
         """Capture a last time, read again what can have been replaced, and end the log. Raises TableReadError."""
         with self._lock:
-            self.capture(pointer, time)
+            self._read_new(time)
             self._look_again()
             names = [p.rpartition(f"/{files.LOG}/")[2] for p in self._store.list(self._place(""))]
             by_version: dict[int, list[DerivedFile]] = {}
@@ -113,8 +108,7 @@ class DeltaReader:
             self._missing = self._missing_files()
             self._complete = True
             log = self.log()
-            if self._path is not None:
-                self._writing(lambda path: tablelog_file.write(log, path))
+            self._file.replace(log)
             return log
 
     def log(self) -> TableLog:
@@ -147,6 +141,16 @@ class DeltaReader:
             return new, RecordMark(len(self._metadata), len(self._commits), len(self._captures))
 
     # --- the store
+
+    def _read_new(self, time: int) -> Capture:
+        new = [v for v in self._listed(files.VERSION) if v not in self._versions]
+        contents = self._store.read_many(self._place(files.name(v)) for v in new)
+        for version in new:
+            if (content := contents[self._place(files.name(version))]) is not None:
+                self._record(version, content)
+        done = Capture(time, self._metadata[-1].location if self._metadata else None)
+        self._captures.append(done)
+        return done
 
     def _place(self, name: str) -> str:
         return f"{self._location}/{files.LOG}/{name}".rstrip("/")
@@ -193,37 +197,21 @@ class DeltaReader:
 
     def _append(self, before: int, capture: Capture) -> None:
         """Write the versions from the ``before``-th on, and a capture."""
-        if self._path is None or not self._metadata:
+        if not self._metadata:
             return
-        lines: list[Mapping[str, Any]] = []
         if not self._written:
-            header = tablelog_file.header_to_json(
-                self._table, self._location, self._location, self._columns, Delta.name
+            self._file.begin(
+                tablelog_file.header_to_json(self._table, self._location, self._location, self._columns, Delta.name)
             )
-            self._writing(lambda path: replace_file(path, tablelog_file.dump(header)))
             self._written = True
         made = {c.metadata: c for c in self._commits}
+        lines: list[Mapping[str, Any]] = []
         for n in range(before, len(self._metadata)):
             previous = self._metadata[n - 1] if n else None
             lines.append(tablelog_file.metadata_to_json(self._metadata[n], previous))
             lines += [tablelog_file.commit_to_json(made[n])] if n in made else []
         lines.append({"type": "capture", "time": capture.time, "metadata": capture.metadata})
-
-        def write(path: Path) -> None:
-            with path.open("ab") as f:
-                f.write(b"".join(map(tablelog_file.dump, lines)))
-
-        self._writing(write)
-
-    def _writing(self, write: Any) -> None:
-        assert self._path is not None
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            write(self._path)
-        except OSError as e:
-            raise TableReadError(
-                f"{self._path}: cannot be written: {e.strerror}; free some space or give another --store"
-            ) from None
+        self._file.append(lines)
 
     # --- versions
 

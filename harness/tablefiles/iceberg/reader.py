@@ -32,28 +32,24 @@ not answer raises :class:`TableReadError`.
 from __future__ import annotations
 
 import contextlib
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-import msgspec
-
 from checkers.evidence import tablelog_file
 from checkers.evidence.paths import normalise
 from checkers.evidence.problem import Problem
 from checkers.evidence.replace import replace
-from checkers.evidence.runfolder import replace_file
 from checkers.evidence.tablelog import Capture, Growth, MissingFile, ObjectSize, TableLog
 from checkers.formats.iceberg.records import IcebergCommit as Commit
-from checkers.formats.iceberg.records import IcebergFile as FileEntry
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
-from checkers.formats.iceberg.records import attempt_of
-from checkers.formats.iceberg.statistics import ManifestLine, columns_text, fields_text
 from compose.objectstore import ObjectStore, TableReadError
+from harness.tablefiles.iceberg.commits import CommitReader
 from harness.tablefiles.iceberg.decoded import TableFiles, Unknown
-from harness.tablefiles.iceberg.manifests import UNSAID, ManifestEntry, ManifestFile
+from harness.tablefiles.iceberg.manifests import UNSAID
 from harness.tablefiles.iceberg.pointer_chain import (
     LONGEST_CHAIN,
     OutsideTheChain,
@@ -66,11 +62,8 @@ from harness.tablefiles.iceberg.pointer_chain import (
     recorded,
     trace,
 )
-from harness.tablefiles.iceberg.rows import SchemaColumn, projection
-from harness.tablefiles.iceberg.snapshot_tree import SnapshotChange, SnapshotTree
-from harness.tablefiles.iceberg.statistics import summaries
+from harness.tablefiles.log_file import LogFile
 from harness.tablefiles.mark import FROM_THE_START, RecordMark
-from nemesis.operation_key import OPERATION_KEY
 
 __all__ = ["ObjectStore", "TableReadError", "TableReader"]
 
@@ -131,11 +124,9 @@ class TableReader:
         self._table = table
         self._identifier = identifier
         self._columns = tuple(columns)
-        self._path = path
+        self._file = LogFile(path)
         self._lists_one = lists_one
-        self._between: set[int] = set()
         self._overwrites = overwrites
-        self._unwritable: TableReadError | None = None
         self._lock = RLock()
         self._location: str | None = None
         self._metadata: list[Metadata] = []
@@ -143,23 +134,14 @@ class TableReader:
         self._commits: dict[int, Commit] = {}
         self._in_order: list[Commit] = []
         self._first_listed: dict[int, Snapshot] = {}  # a snapshot as first listed in the chain
-        self._unrecorded: dict[int, SnapshotChange] = {}
         self._captures: list[Capture] = []
         self._problems: list[Problem] = []
         self._missing: tuple[MissingFile, ...] = ()
         self._sizes: tuple[ObjectSize, ...] = ()
-        self._lines: dict[str, ManifestFile] = {}  # what a commit in the log told of a manifest last, by path
-        self._new_lines: dict[str, ManifestFile] = {}  # and commits that are not yet in the log
         self._complete = False
         self._written = (0, 0)  # captures and problems that are in the file
-        self._fields: dict[int, SchemaColumn] = {}
         self._files = TableFiles(store, self._relative)
-        self._specs: dict[int, Sequence[Mapping[str, Any]]] = {}
-        self._tree = SnapshotTree(
-            self._files,
-            lambda id: self._fields.get(id, SchemaColumn(f"field {id}", id)),
-            lambda id: self._specs.get(id, ()),
-        )
+        self._snapshots = CommitReader(self._files, self._columns, self._relative)
         self._outside = OutsideTheChain(store)
 
     @property
@@ -206,7 +188,7 @@ class TableReader:
             self._missing = self._missing_files(sizes) if pointer is not None else ()
             self._sizes = self._other_sizes(sizes)
             self._complete = True
-            self._append([tablelog_file.end_to_json(self._missing, self._sizes)])
+            self._file.append([tablelog_file.end_to_json(self._missing, self._sizes)])
             return self.log()
 
     def log(self) -> TableLog:
@@ -253,39 +235,17 @@ class TableReader:
 
     def _begin(self, location: str) -> None:
         self._location = location
-        if self._path is not None:
-            try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                header = tablelog_file.header_to_json(self._table, self._identifier, location, self._columns)
-                replace_file(self._path, tablelog_file.dump(header))  # a log without its header could not be read
-            except OSError as e:
-                raise self._cannot_write(e) from None
-
-    def _append(self, records: Iterable[dict[str, Any]]) -> None:
-        if self._path is None:
-            return
-        if self._unwritable is not None:
-            raise self._unwritable
-        lines = b"".join(map(tablelog_file.dump, records))
-        try:
-            with self._path.open("ab") as f:
-                f.write(lines)
-        except OSError as e:  # a line may be torn, and its content is lost: nothing may follow it
-            raise self._cannot_write(e) from None
-
-    def _cannot_write(self, e: OSError) -> TableReadError:
-        self._unwritable = TableReadError(
-            f"{self._path}: cannot be written: {e.strerror}; free some space or give another --store"
-        )
-        return self._unwritable
+        self._file.begin(tablelog_file.header_to_json(self._table, self._identifier, location, self._columns))
 
     def _write_rest(self) -> None:
         """Write the captures and problems that are not in the file; those from before the table existed wait for its header."""
         if self._location is None:
             return
         captures, problems = self._written
-        self._append(map(tablelog_file.problem_record, self._problems[problems:]))
-        self._append({"type": "capture", "time": c.time, "metadata": c.metadata} for c in self._captures[captures:])
+        self._file.append(map(tablelog_file.problem_record, self._problems[problems:]))
+        self._file.append(
+            {"type": "capture", "time": c.time, "metadata": c.metadata} for c in self._captures[captures:]
+        )
         self._written = (len(self._captures), len(self._problems))
 
     def _problem(self, problem: Problem) -> None:
@@ -376,7 +336,7 @@ class TableReader:
                     lost = parent == UNSAID or (known is not None and known not in listed)
                     if lost and before is not None:
                         known = before
-                        self._between.add(s["snapshot-id"])
+                        self._snapshots.between.add(s["snapshot-id"])
                     s["parent-snapshot-id"] = known
 
     # --- versions
@@ -419,10 +379,6 @@ class TableReader:
             if before is not None and before != s and _identity(before) != _identity(s):
                 message = f"tells snapshot {s['snapshot-id']} differently than the version that first showed it"
                 problems.append(Problem("snapshot-changed", message, snapshot=s["snapshot-id"]))
-        for schema in _schemas(c):
-            names = [f["name"] for f in schema.get("fields", ())]
-            self._fields |= {f.id: f for f in projection(schema, names) if f.id is not None}
-        self._specs |= {x["spec-id"]: x.get("fields") or () for x in c.get("partition-specs") or ()}
         last = self._metadata[-1] if self._metadata else None
         raw = {k: x for k, x in c.items() if k not in _SAID}
         if raw.get("refs") is not None:
@@ -445,21 +401,21 @@ class TableReader:
         )
         commits: dict[int, Commit] = {}
         first: dict[int, Snapshot] = {}
-        self._new_lines.clear()
+        seen = ChainMap[int, Any](self._commits, first)  # a copy for each snapshot would cost their square
+        self._snapshots.begin(c)
         for s in self._new_snapshots(c):
             for snapshot, found_in in self._with_lost_parents(s, v.location, commits):
-                commits[snapshot["snapshot-id"]] = self._commit(snapshot, c, n, found_in, first)
+                commits[snapshot["snapshot-id"]] = self._snapshots.commit(snapshot, c, n, found_in, seen)
                 first[snapshot["snapshot-id"]] = snapshot
-        self._append(
+        self._file.append(
             [tablelog_file.metadata_to_json(metadata, last), *map(tablelog_file.commit_to_json, commits.values())]
         )
         self._metadata.append(metadata)
         self._known[normalise(v.location)] = n
-        self._lines |= self._new_lines
         self._commits |= commits
         self._in_order += commits.values()
         self._first_listed |= first
-        self._unrecorded.clear()
+        self._snapshots.recorded()
 
     def _with_lost_parents(
         self, s: Snapshot, beside: str, recording: Mapping[int, Commit]
@@ -478,137 +434,7 @@ class TableReader:
             seen.add(parent)
         return line[::-1]
 
-    # --- snapshots
-
-    def _commit(
-        self, s: Snapshot, content: Mapping[str, Any], n: int, found_in: str | None, first: Mapping[int, Snapshot]
-    ) -> Commit:
-        id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
-        summary = dict(s.get("summary") or {})
-        operation = summary.pop("operation", "")
-        op = summary.get(OPERATION_KEY)
-        change, listed = self._change(s, content, first)
-        before = (self._new_lines.get(m.path) or self._lines.get(m.path) for m in listed)
-        new_here = [m for m, b in zip(listed, before, strict=True) if b is None or not m.says(b)]
-        self._new_lines |= {m.path: m for m in new_here}
-        lines = tuple(map(self._manifest_line, new_here))
-        new = {line.path: n for n, line in enumerate(lines)}
-        who = f"snapshot {id}" + (f" (op {op})" if op else "")
-        problems = [replace(p, why=f"{p.why}; needed by {who}") for p in dict.fromkeys(change.problems)]
-        if found_in is not None:
-            message = f"{who} is in no version of the metadata chain, only in {found_in}"
-            problems.append(Problem("outside-chain", message, found_in, id))
-        return Commit(
-            snapshot_id=id,
-            parent_id=parent,
-            sequence_number=s.get("sequence-number") or 0,
-            timestamp_ms=s.get("timestamp-ms") or 0,
-            operation=operation,
-            summary=summary,
-            op=op,
-            attempt=attempt_of(s.get("manifest-list", "")),
-            manifest_list=self._relative(s.get("manifest-list", "")),
-            schema_id=s.get("schema-id"),
-            metadata=n,
-            added=change.added,
-            removed=change.removed,
-            added_files=tuple(self._whole_entry(e, new) for e in change.added_files),
-            removed_files=tuple(map(self._file_entry, change.removed_files)),
-            first_row_id=s.get("first-row-id"),
-            added_rows=s.get("added-rows"),
-            problems=tuple(problems),
-            violations=tuple(dict.fromkeys(change.violations)),
-            manifests=lines,
-            kept_files=tuple(self._whole_entry(e, new) for e in change.kept_files),
-        )
-
-    def _change(
-        self, s: Snapshot, content: Mapping[str, Any], listed: Mapping[int, Snapshot]
-    ) -> tuple[SnapshotChange, Sequence[ManifestFile]]:
-        """What a snapshot changed, and its manifests; adds it to the tree if its manifests can be listed.
-
-        A capture cut short by the store leaves snapshots in the tree that are not recorded: their changes are kept.
-        """
-        id, parent = s["snapshot-id"], s.get("parent-snapshot-id")
-        try:
-            manifests = self._manifests(s)
-        except Unknown as e:
-            return SnapshotChange(problems=[e.problem]), ()
-        if id in self._unrecorded:
-            return self._unrecorded[id], manifests
-        columns = projection(_schema_of(s, content), self._columns)
-        live = self._tree.live(id, manifests)
-        if parent is None or parent in self._tree:
-            change = self._tree.child(id, parent, live, columns, between=id in self._between)
-        else:
-            change = self._tree.orphan(id, live, columns)
-            seen = parent in self._commits or parent in listed
-            message = f"its parent {parent} {'could not be read' if seen else 'was never seen'}"
-            change.problems.append(Problem("parent", message, snapshot=parent))
-        self._unrecorded[id] = change
-        return change, manifests
-
-    def _manifests(self, s: Snapshot) -> list[ManifestFile]:
-        if "manifest-list" in s:
-            return self._files.manifest_list(s["manifest-list"])
-        # Version 1 may list the manifests in the metadata itself (spec, "Snapshots").
-        return [ManifestFile(path, False, 0, 0, 0, s["snapshot-id"], None) for path in s.get("manifests") or ()]
-
-    def _file_entry(self, e: ManifestEntry) -> FileEntry:
-        return FileEntry(
-            path=self._relative(e.path),
-            content=e.content,
-            format=e.format,
-            records=e.records,
-            size=e.size,
-            partition=dict(e.partition),
-            data_sequence_number=e.data_sequence_number,
-            referenced=None if e.referenced is None else self._relative(e.referenced),
-            offset=e.offset,
-            length=e.length,
-            first_row_id=e.first_row_id,
-            file_sequence_number=e.file_sequence_number,
-            snapshot_id=e.snapshot_id,
-            spec_id=e.spec_id,
-        )
-
-    def _whole_entry(self, e: ManifestEntry, manifests: Mapping[str, int]) -> FileEntry:
-        """An entry with what it says of its columns, and what its file has; ``manifests``: path → place among the commit's."""
-        exact = self._files.exact(e)
-        kinds = {} if exact is None else {id: c.kind for id, c in exact.items()}
-        statistics = None if e.columns is None else ((t.id, t.read(kinds.get(t.id, ""))) for t in e.columns)
-        return msgspec.structs.replace(
-            self._file_entry(e),
-            equality_ids=e.equality_ids or None,
-            columns=None if statistics is None else columns_text(statistics),
-            exact=None if exact is None else columns_text(exact.items()),
-            split_offsets=e.split_offsets,
-            sort_order_id=e.sort_order_id,
-            key_metadata=None if e.key_metadata is None else e.key_metadata.hex(),
-            stored=self._files.sizes.get(e.path),
-            manifest=manifests.get(self._relative(e.manifest)),
-        )
-
-    def _manifest_line(self, m: ManifestFile) -> ManifestLine:
-        try:
-            found = self._files.manifest(m).partitions
-        except Unknown:
-            found = None
-        return ManifestLine(
-            path=self._relative(m.path),
-            deletes=m.deletes,
-            spec_id=m.spec_id,
-            sequence_number=m.sequence_number,
-            min_sequence_number=m.min_sequence_number,
-            snapshot_id=m.snapshot_id,
-            first_row_id=m.first_row_id,
-            length=m.length,
-            stored=self._files.sizes.get(m.path),
-            counts=tuple(n for _, n in m.counts),
-            partitions=None if m.partitions is None else fields_text(summaries(m.partitions, found or ())),
-            found=None if found is None else fields_text(found),
-            key_metadata=None if m.key_metadata is None else m.key_metadata.hex(),
-        )
+    # --- the store at the end
 
     def _other_sizes(self, listed: Mapping[str, int]) -> tuple[ObjectSize, ...]:
         """Objects that the listing of the end tells with another size than they had when they were read, and unread ones that the last
@@ -631,30 +457,16 @@ class TableReader:
         listed = [id for id in (self._metadata[-1].snapshots if self._metadata else ()) if id in self._first_listed]
         present = {normalise(p) for p in listing}
         needed = {s["manifest-list"] for s in map(self._first_listed.__getitem__, listed) if "manifest-list" in s}
-        suspects = {p for p in self._tree.paths(listed) | needed if normalise(p) not in present}
+        suspects = {p for p in self._snapshots.tree.paths(listed) | needed if normalise(p) not in present}
         missing = {p for p in sorted(suspects) if not self._store.exists(p)}
         if not missing:
             return ()
-        users = self._tree.snapshots_with(listed, missing)
+        users = self._snapshots.tree.snapshots_with(listed, missing)
         for id in listed:
             manifest_list = self._first_listed[id].get("manifest-list")
             if manifest_list in missing:
                 users.setdefault(manifest_list, []).append(id)
         return tuple(MissingFile(self._relative(p), tuple(ids)) for p, ids in sorted(users.items()))
-
-
-def _schemas(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """All schemas; the old ``schema`` of version 1 last."""
-    return [*(content.get("schemas") or ()), *([content["schema"]] if "schema" in content else ())]
-
-
-def _schema_of(s: Snapshot, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema for reading a snapshot: its own (``schema-id``), else the table's current one."""
-    by_id = {schema.get("schema-id"): schema for schema in _schemas(content)}
-    for id in (s.get("schema-id"), content.get("current-schema-id")):
-        if id is not None and id in by_id:
-            return by_id[id]
-    return content.get("schema") or {}
 
 
 def _identity(s: Snapshot) -> tuple[Any, ...]:
