@@ -28,7 +28,7 @@ from checkers.formats.delta.protocol import Protocol
 from checkers.formats.delta.protocol.versions import provenance
 from checkers.formats.delta.records import DeltaLog, delta_log
 from checkers.timeline.timeline import Timeline
-from compose.objectstore import ObjectStore
+from compose.objectstore import ObjectStore, TableReadError
 from harness.tablefiles.delta import vectors
 from harness.tablefiles.delta.reader import DeltaReader
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
@@ -126,6 +126,17 @@ def test_a_log_read_in_parts_is_the_log_read_at_once(place: Path, tmp_path: Path
     assert tablelog_file.read(path) == whole and whole.complete
     assert (whole.commits, whole.table_format) == (read(place).commits, Delta.name)
     assert dict(states(whole)) == expected(place)
+
+
+def test_a_log_that_could_not_be_written_is_written_whole_at_the_end(with_vectors: Path, tmp_path: Path) -> None:
+    path = tmp_path / "log" / "t.jsonl"
+    path.parent.write_text("a file where the folder should be")
+    r = reader(with_vectors, path)
+    with pytest.raises(TableReadError, match="cannot be written"):
+        r.capture(None, 0)
+    path.parent.unlink()
+    whole = r.finish(None, 1)
+    assert tablelog_file.read(path) == whole and dict(states(whole)) == expected(with_vectors)
 
 
 def test_a_version_that_was_written_again_counts_as_it_is_at_the_end(with_vectors: Path) -> None:

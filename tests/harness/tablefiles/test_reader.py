@@ -7,7 +7,7 @@ import json
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -34,6 +34,7 @@ from harness.tablefiles.iceberg.manifests import ADDED, DELETED, EXISTING, Manif
 from harness.tablefiles.iceberg.metadata_json import CorruptFile
 from harness.tablefiles.iceberg.reader import TableReader
 from harness.tablefiles.iceberg.snapshot_tree import net
+from harness.tablefiles.log_file import LogFile
 from harness.tablefiles.mark import FROM_THE_START
 from tests.support.icebergtable import COLUMNS, File, HandMadeTable
 
@@ -982,7 +983,8 @@ def test_data_that_was_forgotten_is_read_again(tmp_path: Path, monkeypatch: pyte
         t.commit(add=[f])
     live = reader()
     live._files = TableFiles(ObjectStore(), live._relative, data_bytes=200)
-    live._tree._files = live._tree._state._files = live._files
+    snapshots = live._snapshots
+    snapshots._files = snapshots.tree._files = snapshots.tree._state._files = live._files
     live._files._rows._bound = 3
     live.capture(t.pointer, 1)
     t.commit(remove=old[:10])
@@ -1243,17 +1245,15 @@ def test_the_hand_made_table_is_one_that_pyiceberg_reads(tmp_path: Path) -> None
     assert Counter(tuple(r.values()) for r in said) == states(read(t))[m["current-snapshot-id"]]
 
 
-def test_a_log_can_be_read_from_the_moment_when_it_is_there(tmp_path: Path) -> None:
-    class Killed(TableReader):
-        """Dies at the first line after the log was made."""
+def test_a_log_can_be_read_from_the_moment_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed_at_the_first_line(file: LogFile, records: object) -> NoReturn:
+        raise KeyboardInterrupt
 
-        def _append(self, records: Iterable[dict[str, Any]]) -> NoReturn:
-            raise KeyboardInterrupt
-
+    monkeypatch.setattr(LogFile, "append", killed_at_the_first_line)
     t = HandMadeTable(tmp_path / "t", version=2)
     t.commit(add=[t.data([(1, "a", 0)])])
     path = tmp_path / "t.jsonl"
-    killed = Killed(ObjectStore(), table="t", identifier="c.n.t", columns=COLUMNS, path=path)
+    killed = TableReader(ObjectStore(), table="t", identifier="c.n.t", columns=COLUMNS, path=path)
     with pytest.raises(KeyboardInterrupt):
         killed.capture(t.pointer, 1)
     log = tablelog_file.read(path)
