@@ -23,7 +23,9 @@ SHARED = "runs.jsonl"
 
 def owners(folder: Path) -> dict[str, tuple[str, ...]]:
     """The files of a folder that say whose it is → the commands that may have written them; none: it is nobody's."""
-    found = {name: (command,) for name, command in JOURNALS.items() if (folder / name).is_file()}
+    found: dict[str, tuple[str, ...]] = {
+        name: (command,) for name, command in JOURNALS.items() if (folder / name).is_file()
+    }
     if (shared := folder / SHARED).is_file() and (those := _of_header(shared)):
         found[SHARED] = those
     return found
