@@ -145,9 +145,41 @@ def from_json_lines(text: str, file: str = "<json>", lines: list[int] | None = N
             try:
                 records.append((number, decoded(line.encode("utf-8", "replace"))))
             except RecordError as e:
-                torn = "is torn" in str(e)
-                raise where(number, f"{e}; finish that line or remove it" if torn else str(e)) from None
+                torn, comma = "is torn" in str(e), line.rstrip().endswith("},")
+                remedy = (
+                    "finish that line or remove it" if torn else "write each event as one object on a line of its own"
+                )
+                raise where(number, f"{e}; {'remove the comma at the end of each line' if comma else remedy}") from None
+            if _may_repeat(line) and (key := _Twice().first(line, 0)[0]) is not None:
+                raise where(number, f"{shown(key)} is there twice in one object; only one of the two can be meant")
     return _from_records(records, where, lines)
+
+
+_KEY = re.compile(r'"([^"\\]*)"\s*:')
+
+
+def _may_repeat(text: str) -> bool:
+    """Whether a key may stand twice in an object; if not, the text need not be read once more."""
+    keys = _KEY.findall(text)
+    return len(set(keys)) < len(keys) or "\\" in text
+
+
+class _Twice:
+    """Finds a key that an object has twice. A decoder takes the last one, without a word."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._decoder = json.JSONDecoder(object_pairs_hook=self._pairs)
+
+    def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._found += [key for n, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:n])]
+        return dict(pairs)
+
+    def first(self, text: str, begin: int) -> tuple[str | None, int]:
+        """The first such key of the value that begins there, and where that value ends."""
+        self._found.clear()
+        _, end = self._decoder.raw_decode(text, begin)
+        return (self._found[0] if self._found else None), end
 
 
 def from_json_array(text: str, file: str = "<json>", lines: list[int] | None = None) -> History:
@@ -175,6 +207,12 @@ def from_json_array(text: str, file: str = "<json>", lines: list[int] | None = N
         raise HistoryError(
             f"{file}:1: no JSON that can be read: a number is too long, or values are nested too deeply"
         ) from None
+    if _may_repeat(text):
+        twice, at = _Twice(), text.index("[") + 1
+        for number in range(len(records)):
+            key, at = twice.first(text, _SPACE.match(text, at).end())  # type: ignore[union-attr]
+            if key is not None:
+                raise where(number, f"{shown(key)} is there twice in one object; only one of the two can be meant")
     if lines is None:
         return _from_records([*enumerate(records)], where)
     numbers: list[int] = []
@@ -362,9 +400,10 @@ def _own(h: History) -> History:
 
 
 def _is_own(text: str) -> bool:
-    """Whether JSON lines begin with icequake's header and not with an event; also if they begin with no JSON: its reader says what is wrong."""
+    """Whether JSON lines begin with icequake's header and not with an event; or with what is neither: its reader says what is wrong."""
+    line = text.partition("\n")[0]
     try:
-        record = decoded(text.partition("\n")[0].encode("utf-8", "replace"))
+        record = decoded(line.encode("utf-8", "replace"))
     except RecordError:
-        return True
+        return '"type"' not in line
     return "type" not in record

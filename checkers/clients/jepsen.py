@@ -199,7 +199,8 @@ class HistoryBuilder:
         if pending is None or process in self.ended:
             raise self.where(
                 offset,
-                f"expected an invoke of process {process} before its {type}: without invocations nothing is known of what was concurrent",
+                f"expected an invoke of process {process} before its {type}: without invocations nothing is known of what was concurrent; "
+                "a line is left out above, or this one is there twice",
             )
         if op is not None and op != pending:
             raise self.where(offset, f"expected the end of the operation {pending} of process {process}, found {op}")
@@ -440,6 +441,10 @@ def _as_ns(name: str, found: Any) -> str:
         return ""
     if isinstance(found, float | Decimal):
         return "; if it counts seconds, write round(seconds * 1_000_000_000)"
+    if isinstance(found, str) and found.strip().isdigit():
+        return "; write it without quotes"
+    if isinstance(found, int) and not isinstance(found, bool):
+        return f"; it must be below {1 << 63}"
     try:
         datetime.fromisoformat(found)
     except (ValueError, TypeError):

@@ -94,6 +94,11 @@ ONLY_TOTALS = (
     "there, or was made twice or the wrong way round, is not found"
 )
 """Note on every bank."""
+ORDER_IN_PART = (
+    "a read of a register shows one version, so the order of the versions is known in part: after what its writer had read, and after what "
+    "had been written before its write began; an anomaly that needs more of the order is not found. Record lists (append) to have all of it"
+)
+"""Note on transactions over registers in which nothing is wrong."""
 AS_TRANSFERS = (
     '; sums of balances say nothing of order: record each transfer as one operation, "f": "txn", with the balances that it read and wrote, '
     "or leave out --level"
@@ -271,7 +276,9 @@ def guess(operations: Sequence[Operation], keyed: bool | None = None) -> str:
         )
     words = ", ".join(sorted(functions)[:8]) or "no operations"
     meant = {f: nearest(f, _NAMED) for f in sorted(functions - {*_NAMED})}
-    odd = next((o for o in operations if o.f in meant), operations[0] if operations else None)
+    odd = next((o for o in operations if o.f in meant), None)
+    if odd is None and operations:  # each name is known, and they are of several models
+        odd = next((o for o in operations if o.f != operations[0].f), operations[0])
     renamed = ", ".join(f"{f} is perhaps {name}" for f, name in meant.items() if name is not None)
     apart = odd is not None and "key" in odd.invoked.extra
     raise ModelError(
@@ -303,7 +310,12 @@ def _steps(o: Operation) -> Sequence[Any]:
 
 def _transactions(operations: Sequence[Operation], model: str, level: str) -> Verdict:
     result = check_transactions(transactions(operations, model), workload=model, level=level)
-    return of_transactions(result, {o.op: o.indices for o in operations})
+    verdict = of_transactions(result, {o.op: o.indices for o in operations})
+    return (
+        replace(verdict, notes=(*verdict.notes, ORDER_IN_PART))
+        if model == "rw-register" and verdict.valid is True
+        else verdict
+    )
 
 
 def of_transactions(result: IsolationResult, events: Mapping[str, tuple[int, ...]]) -> Verdict:

@@ -582,6 +582,20 @@ def test_the_processes_of_completions_alone_are_said_to_be_none_of_the_file() ->
             '{"type": "ok", "process": 0, "time": 1.5}',
             "found 1.5; if it counts seconds, write round(seconds * 1_000_000_000)",
         ),
+        ('{"type": "ok", "process": 0, "time": "15"}', 'found "15"; write it without quotes'),
+        ('{"type": "ok", "process": 0, "time": 9999999999999999999}', "; it must be below 9223372036854775808"),
+        ('{"type": "ok", "process": 0},', "remove the comma at the end of each line"),
+        ("nonsense", "; write each event as one object on a line of its own"),
+        ('{"type": "ok", "process": 0, "process": 1}', 'h.jsonl:2: "process" is there twice in one object'),
+        (
+            '{"type": "ok", "process": 0, "value": {"a": 1, "b" : 2, "a" :3}}',
+            'h.jsonl:2: "a" is there twice in one object',
+        ),
+        (
+            '{"type": "ok", "process": 0, "value": {"a": 1, "\\u0061": 3}}',
+            'h.jsonl:2: "a" is there twice in one object',
+        ),
+        ('{"type": "ok", "process": 7}', "a line is left out above, or this one is there twice"),
         ('{"type": "OK", "process": 0}', 'found "OK" (did you mean ok?)'),
         ('{"type": "ok", "process": 0', "in the middle of a value; finish that line or remove it"),
         (
@@ -614,6 +628,10 @@ def test_a_json_array_is_the_same_history_as_its_lines(tmp_path: Path) -> None:
         (
             json.dumps([*events, events[0], events[0]], indent=1),
             f"h.json:{len(json.dumps([*events, 0], indent=1).splitlines()) - 1}: event ",
+        ),
+        (
+            json.dumps([*events, events[0]], indent=1)[:-3] + ',\n "f": 1}]',
+            f'event {len(events)} of the array: "f" is there twice',
         ),
         ('[{"type": "ok", "value": ' + "9" * 5000 + "}]", "h.json:1: no JSON that can be read"),
     ):
@@ -678,6 +696,7 @@ def test_iso_times_order_events_whose_lines_are_not_in_order() -> None:
         (b'{"type": "invoke", "time": 5}\n{"type": "ok", "time": "2026-01-01T00:00:01Z"}', "h.log:2: its time is a number and others"),
         ("{}".encode("utf-16"), "h.log:1: not UTF-8 text but UTF-16; convert it first: iconv -f UTF-16 -t UTF-8 "),
         (b'{"type": "ok"}\n\xff', "h.log:2: not UTF-8 text: byte 16 is no part of a character"),
+        (b'{"type": "invoke", "process": 0\n{"type": "ok"}', "column 31, in the middle of a value; finish that line"),
         (b'{"n": 1, "history": [{"type": "ok"}]}', "h.log:1: the events are inside an object, under \"history\"; give them alone"),
         (b'{\n "type": "ok"}', "h.log:1: a JSON object goes over several lines; write each event on one line: jq -c ."),
         (b"{'type': 'ok'}", "h.log:1: names in single quotes, as Python prints a dict, are no JSON; write each event with json.dumps"),
@@ -729,6 +748,7 @@ def test_an_operation_that_its_model_does_not_know_is_told_by_its_line(text: str
     [
         ([("invoke", "cas", 5)], ":1: expected a cas of [old, new], found 5"),
         ([("invoke", "read", None), ("ok", "put", 5), ("invoke", "put", 5)], ":3: cannot determine the kind of history (put, read)"),
+        ([("invoke", "transfer", None), ("ok", "transfer", None), ("invoke", "write", 1)], ":3: cannot determine the kind of history (tr"),
         ([("invoke", "txn", None)], ":1: cannot determine the kind of history (txn)"),
         ([("invoke", "txn", 5)], ":1: expected a transaction such as [[r 1 [2]]], found 5"),
         ([("invoke", "txn", [["x", 1, 2]])], ":1: expected a micro-operation [append KEY VALUE], [w KEY VALUE] or [r KEY VALUE], found"),
