@@ -35,10 +35,10 @@ from checkers.clients.jepsen import (
     GUESSED,
     HistoryBuilder,
     Notation,
+    TimeForms,
     cut,
     error_chain_of,
     from_edn,
-    ns_of,
     read_event,
 )
 from checkers.clients.values import to_json
@@ -251,9 +251,10 @@ def _from_records(
     if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
         builder.alone = len(records)
         header[CONCURRENT] = True
-    if _same_times(records, where) and not builder.alone:
+    forms: TimeForms = {}
+    events = [(number, read_event(where, number, _form(record), JSON, forms)) for number, record in records]
+    if True in forms and not builder.alone:
         header[CLOCK] = True
-    events = [(number, read_event(where, number, _form(record), JSON)) for number, record in records]
     useless = ("time", "process") if builder.alone else ()
     notes = [f"{why}{_meant(key, keys)}" for key, why in GUESSES.items() if key not in keys and key not in useless]
     ordered = None if builder.alone else in_time(events, where)
@@ -273,25 +274,6 @@ def _meant(key: str, keys: Iterable[str]) -> str:
     others = sorted(set(keys) - {"type", "value", "error", "index", "op", "table", *GUESSES})
     found = next((other for other in others if nearest(other, [key]) is not None), None)
     return "" if found is None else f"; {shown(found)} is not read and perhaps means it: call it {shown(key)}"
-
-
-def _same_times(records: Sequence[tuple[int, Any]], where: Callable[[int, str], HistoryError]) -> bool:
-    """Whether times are in ISO form.
-
-    Raises:
-        HistoryError: some times are in ISO form and others numbers, which may count from another moment.
-    """
-    first: dict[bool, int] = {}
-    for number, record in records:
-        time = record.get("time") if isinstance(record, dict) else None
-        if isinstance(time, int) or (isinstance(time, str) and ns_of(time) is not None):
-            first.setdefault(isinstance(time, str), number)
-    if len(first) > 1:
-        raise where(
-            max(first.values()),
-            "its time is a number and others are in ISO form, or the reverse; write all in one form",
-        )
-    return True in first
 
 
 def _form(value: Any) -> edn.Value:

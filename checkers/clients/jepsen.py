@@ -61,8 +61,6 @@ GUESSED = "guessed"
 CLOCK = "clock"
 """Header key of a history whose times were written as moments in ISO 8601: they are nanoseconds since 1970, UTC."""
 EVENT_TYPES: tuple[str, ...] = get_args(EventType)
-LATE = 10**17
-"""Nanoseconds since 1970 that only a moment has (1973): a text of a value may look like a time."""
 TRANSACTIONS = ("txn",)
 """Functions whose values are lists of micro-operations."""
 
@@ -247,12 +245,15 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True, lines: list[i
     def where(offset: int, message: str) -> HistoryError:
         return HistoryError(str(edn.error_at(text, file, offset, message)))
 
+    times: TimeForms = {}
+
     def read(into: HistoryBuilder | EventList) -> None:
+        times.clear()
         if scan and (own or "invoke" in text):
-            _scan(into, text, file)
+            _scan(into, text, file, times)
         else:
             for offset, form in events_of(edn.read_all(text, file)):
-                into.add(offset, **read_event(where, offset, form))
+                into.add(offset, **read_event(where, offset, form, forms=times))
 
     builder = HistoryBuilder(where, own, places=None if lines is None else [])
     try:
@@ -277,7 +278,7 @@ def from_edn(text: str, file: str = "<edn>", *, scan: bool = True, lines: list[i
                 builder.add(offset, **fields)
             header = {**header, GUESSED: list(notes)}
         builder.finish(EDN)
-        if not own and not builder.alone and _ISO_IN_EDN.search(text) and any(e.time >= LATE for e in builder.events):
+        if True in times and not own and not builder.alone:
             header = {**header, CLOCK: True}
     except EdnError as e:
         raise HistoryError(str(e)) from None
@@ -300,19 +301,21 @@ def _only_completions(forms: Iterable[edn.Value]) -> bool:
     return "ok" in types and "invoke" not in types
 
 
-def _scan(builder: HistoryBuilder | EventList, text: str, file: str) -> None:
+def _scan(builder: HistoryBuilder | EventList, text: str, file: str, times: TimeForms) -> None:
     """Add the events of a text: the scanner's as long as it knows them, and one form at a time of the reader's."""
     reader, scanner = edn.Reader(text, file), Scanner(text)
     offset = 0
     while True:
         for e in scanner.events(offset):
             offset = e.end
+            if e.time is not None and False not in times:
+                _same_form(times, False, e.begin, builder.where)
             builder.add(e.begin, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
         form = next(reader.forms(offset), None)
         if form is None:
             return
         for place, event in events_of((form,)):
-            builder.add(place, **read_event(builder.where, place, event))
+            builder.add(place, **read_event(builder.where, place, event, forms=times))
         offset = reader.space(reader.end)
 
 
@@ -345,17 +348,33 @@ class Notation:
         return ", ".join(map(self.mark.format, names[:-1])) + " or " * (len(names) > 1) + self.mark.format(names[-1])
 
 
+TimeForms = dict[bool, int]
+"""Whether times are in ISO form → where the first one is."""
+
+
+def _same_form(forms: TimeForms, iso: bool, offset: int, fail: Callable[[int, str], HistoryError]) -> None:
+    """Add the form of a time. Raises HistoryError: those before have another one, and may count from another moment."""
+    forms.setdefault(iso, offset)
+    if len(forms) > 1:
+        raise fail(offset, "its time is a number and others are in ISO form, or the reverse; write all in one form")
+
+
 def read_event(
-    fail: Callable[[int, str], HistoryError], offset: int, form: edn.Value, says: Notation | None = None
+    fail: Callable[[int, str], HistoryError],
+    offset: int,
+    form: edn.Value,
+    says: Notation | None = None,
+    forms: TimeForms | None = None,
 ) -> dict[str, Any]:
     """The event that a form is: the arguments of a builder's ``add``, but the offset.
 
     Args:
         fail: makes the error for an offset and a message.
         says: how errors write an event; None: as EDN.
+        forms: of the times of the events before; this one's is added.
 
     Raises:
-        HistoryError: it is none.
+        HistoryError: it is none, or its time is of another form than theirs: see :func:`_same_form`.
     """
     says = says or EDN
     bare = form.value if isinstance(form, edn.Tagged) else form
@@ -390,6 +409,8 @@ def read_event(
             unit = " of nanoseconds" if name == "time" else ""
             found = says.show(_plain(number))
             raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {found}{_as_ns(name, number)}")
+    if forms is not None and time is not None:
+        _same_form(forms, time is not written, offset, fail)
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
@@ -452,9 +473,6 @@ def _as_ns(name: str, found: Any) -> str:
             return "; it has the form of a time in ISO 8601, but there is no such date or time of day"
         return ""
     return f"; a time in ISO form needs date, time and zone, such as {_SAMPLE}"
-
-
-_ISO_IN_EDN = re.compile(r':time\s+(?:#inst\s*)?"')
 
 
 _SAMPLE = "2026-11-28T09:30:00.123Z"

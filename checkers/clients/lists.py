@@ -278,7 +278,9 @@ def _read(text: str, file: str) -> _Transactions:
 def _odd(form: tuple[int, edn.Value]) -> Iterator[tuple[str | None, str, int | None]]:
     """Process, type and time of each failure or crash in a form of the reader; None for another process than a client."""
     for offset, value in events_of((form,)):
-        e = read_event(lambda _, message: HistoryError(message), offset, value)
+        e = read_event(
+            lambda _, message: HistoryError(message), offset, value, forms={False: offset}
+        )  # the scanner's are numbers
         if e["process"] == NEMESIS:
             yield None, e["type"], e["time"]
             continue
