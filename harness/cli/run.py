@@ -167,11 +167,11 @@ class RunOptions(Options):
         self._no_secret()
 
     def _no_secret(self) -> None:
-        """Raises BadArgument: a property is a secret. Others see a command line, and the run's folder has it."""
-        from compose.redaction import is_secret
+        """Raises BadArgument: a property is or has a secret. Others see a command line, and the run's folder has it."""
+        from compose.redaction import secrets_of
 
         for key, _, value in (text.partition("=") for text in self.catalog_property or ()):
-            if is_secret(key.strip(), value.strip()):
+            if secrets_of({key.strip(): value.strip()}):
                 raise BadArgument(
                     f"--catalog-property {key.strip()}: a command line is no place for a secret; write it into a catalog file as ${{NAME}} "
                     "(docs/own-catalog.md)"

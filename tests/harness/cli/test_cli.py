@@ -390,6 +390,10 @@ def test_a_catalog_property_is_the_runs_and_the_line_that_repeats_it_has_it() ->
             ["s3.secret-access-key=x"],
             "a command line is no place for a secret; write it into a catalog file as ${NAME}",
         ),
+        (
+            ["oauth2-server-uri=https://me:hunter2@host/tokens"],
+            "--catalog-property oauth2-server-uri: a command line is no place for a secret",
+        ),
         (["duckdb.attach_x=1"], "catalog_properties: unknown property of DuckDB 'duckdb.attach_x'"),
     ],
 )
