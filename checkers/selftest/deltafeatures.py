@@ -33,7 +33,7 @@ def _mapped(m: DeltaMetadata) -> DeltaMetadata:
     return replace(m, actions=tuple(map(with_ids, m.actions)), configuration=on)
 
 
-def at_columns(change: Callable[[list[Any]], None], largest: int = 101) -> Callable[[DeltaSite], Planted | None]:
+def at_columns(change: Callable[[list[Any]], None], largest: int | str = 101) -> Callable[[DeltaSite], Planted | None]:
     """Gives a table with column mapping a version whose schema has a new column, the last of its fields, and changes these."""
 
     def plant(s: DeltaSite) -> Planted | None:

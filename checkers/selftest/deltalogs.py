@@ -311,6 +311,9 @@ PLANTS: tuple[Plant[Any], ...] = table(
             feature_not_named("delta.enableChangeDataFeed"), "feature-absent"
         ),
         "column-without-id: A new column has no id.": Plant(at_columns(with_column(-1, id=None)), "column-mapping"),
+        "column-id-no-number: A new column has an id that is a text.": Plant(
+            at_columns(with_column(-1, id="101")), "column-mapping"
+        ),
         "column-id-shared: A new column has the id of another one.": Plant(
             at_columns(with_column(-1, id=1, physical="col-other")), "column-mapping"
         ),
@@ -325,6 +328,9 @@ PLANTS: tuple[Plant[Any], ...] = table(
         ),
         "largest-column-id-kept: A new column has an id above the largest one that the table says.": Plant(
             at_columns(lambda fields: None, largest=100), "column-mapping"
+        ),
+        "largest-column-id-no-number: The largest column id that the table says is no number.": Plant(
+            at_columns(lambda fields: None, largest="101.0"), "column-mapping"
         ),
         "table-made-again": Plant(other_table, "table-id-changed"),
         "no-commit-time: A version says no in-commit timestamp.": Plant(

@@ -45,7 +45,7 @@ class MappedColumn(NamedTuple):
     Attributes:
         name: that readers see.
         physical: that data files and partition values have; the same without column mapping.
-        id: its field id; None without column mapping.
+        id: its field id; None without column mapping, or if it is no whole number.
         type: a name, or the fields of a nested type.
     """
 
@@ -63,7 +63,8 @@ def mapped_columns(metadata: Mapping[str, Any]) -> list[MappedColumn]:
         for f in json.loads(metadata["schemaString"])["fields"]:
             own = f.get("metadata") or {} if mapped else {}
             physical = str(own.get("delta.columnMapping.physicalName", f["name"]))
-            found.append(MappedColumn(f["name"], physical, own.get("delta.columnMapping.id"), f["type"]))
+            id = own.get("delta.columnMapping.id")
+            found.append(MappedColumn(f["name"], physical, id if type(id) is int else None, f["type"]))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
     return found

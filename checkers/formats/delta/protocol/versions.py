@@ -130,9 +130,10 @@ def columns(versions: Sequence[DeltaMetadata]) -> Iterator[BrokenProtocol]:
                 yield BrokenProtocol("column-mapping", f"version {m.version} {text}", (m.version,))
             if c.id is not None:
                 now[c.id] = c.physical
-        mark = int(m.configuration.get(LARGEST_COLUMN) or 0)
+        said = m.configuration.get(LARGEST_COLUMN, "")
+        mark = int(said) if said.isascii() and said.isdecimal() else 0
         if mark < max([largest, *now]):
-            text = f"version {m.version} says {LARGEST_COLUMN} {mark}, and ids up to {max([largest, *now])} were given"
+            text = f"version {m.version} says {LARGEST_COLUMN} {said or 'nothing'}, and ids up to {max([largest, *now])} were given"
             yield BrokenProtocol("column-mapping", text, (m.version,))
         largest, had, ever = max([largest, mark, *now]), {*now}, {**now, **ever}
 
