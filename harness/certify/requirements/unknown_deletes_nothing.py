@@ -24,7 +24,7 @@ REQUIREMENT = Requirement(
     asked=(
         "4 appends, each to a table of its own: icequake drops the database's reply to the commit, or puts "
         "SQLSTATE 40003, 08006 or 57P01 in its place. Then the table is loaded and its metadata file looked for. "
-        "Only for servers that icequake runs."
+        "It is asked once, together with `unknown-is-5xx`. Only for servers that icequake runs."
     ),
     to_do=(
         "Delete a new metadata file only if the database says that the swap was not made. If that is not known, "

@@ -43,7 +43,7 @@ REQUIREMENT = Requirement(
     asked=(
         "4 appends, each to a table of its own: icequake drops the database's reply to the commit, or puts "
         "SQLSTATE 40003, 08006 or 57P01 in its place. Then the table is loaded and its metadata file looked for. "
-        "Only for servers that icequake runs."
+        "It is asked once, together with `unknown-deletes-nothing`. Only for servers that icequake runs."
     ),
     to_do=(
         "Take a lost connection, and SQLSTATE 08…, 40003 and 57P01, in answer to a COMMIT as an unknown outcome: "
