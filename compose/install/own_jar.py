@@ -67,7 +67,7 @@ class RuntimeJar:
     @property
     def label(self) -> str:
         """The version and the beginning of the hash: two builds of one version differ."""
-        return f"{self.iceberg}@{self.sha256[:8]}"
+        return f"{self.iceberg} (jar sha256 {self.sha256[:8]}…)"
 
 
 def is_path(text: str) -> bool:

@@ -278,7 +278,7 @@ class ExportOptions(Options):
 
         try:
             if self.form in SCENARIOS and self.key is None:
-                return reproduction(self.store, self.run, self.form, say)
+                return reproduction(self.store, self.run, self.form, say, self.output.stem if self.output else "")
             if self.run is not None and not self.run.exists() and is_scenario(self.run):
                 raise BadArgument(f"{self.run} is a scenario; give --as script or --as issue, or the folder of a run")
             return exported(runs.find(run_in(self.store, self.run)), self.form, self.key, say)

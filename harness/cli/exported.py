@@ -30,7 +30,7 @@ from reports.drawing.words import plural
 from reports.reproduction.exportable import export_line, form_of
 from reports.reproduction.issue import issue, seen_of
 from reports.reproduction.runissue import run_issue
-from reports.reproduction.script import script
+from reports.reproduction.script import FIXED, script
 from reports.run import stored, stories_view
 from workloads.file import scenario as scenarios
 from workloads.file.scenario import Scenario
@@ -77,11 +77,12 @@ def exported(folder: RunFolder, form: str | None, key: str | None, say: Callable
     return jepsen.to_edn(found.history, header=False)
 
 
-def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str], object]) -> str:
+def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str], object], name: str = "") -> str:
     """The script or the issue of a scenario, or of the scenario that a run is of; of the run of a workload the issue alone.
 
     Args:
         say: told that what a script shows did not come in the run.
+        name: of the script's file, without its ending; empty: the scenario's.
 
     Raises:
         BadArgument: a script of the run of a workload; an issue would report what the run did not show.
@@ -91,9 +92,9 @@ def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str],
     if what is not None and is_scenario(what):
         (found,) = scenarios.find([str(what)])
         return (
-            script(found)
+            script(found, name=name)
             if form == SCRIPT
-            else issue(found, typed=None if what.parent == scenarios.LIBRARY else str(what))
+            else issue(found, typed=None if what.parent == scenarios.LIBRARY else str(what), name=name)
         )
     folder = runfolder.find(run_in(store, what))
     plan = folder.read_plan()
@@ -107,12 +108,15 @@ def reproduction(store: Path, what: Path | None, form: str, say: Callable[[str],
     shown = shows(found, mapping(_results(folder).get("scenario")).get("state"), seen)
     if form == SCRIPT:
         if found.anomalies and not shown:
-            say(f"{NOT_SHOWN}: with its versions the script is not expected to end as it says")
-        return script(found, versions)
+            say(
+                f"{NOT_SHOWN}, so with its versions the script ends with NOT REPRODUCED (--expect {FIXED} wants that); for a script with a "
+                f"release that shows it: {export_command(found, found.scenario)}"
+            )
+        return script(found, versions, name)
     if not shown:
         _judged(folder)
         raise BadArgument(f"{NOT_SHOWN}: nothing to report; export the scenario by its name, or a run that showed it")
-    return issue(found, versions, str(folder.path), seen)
+    return issue(found, versions, str(folder.path), seen, name)
 
 
 def _seen(folder: RunFolder) -> dict[str, str]:

@@ -68,7 +68,11 @@ def _own_jar(installation: Installation) -> dict[str, str]:
     own = installation.own_jar
     if own is None:
         return {}
-    commit = {"iceberg-commit": f"{own.commit} (after {own.tag})" if own.tag else own.commit} if own.commit else {}
+    commit = (
+        {"iceberg-commit": f"{own.commit} (newest tag before it: {own.tag})" if own.tag else own.commit}
+        if own.commit
+        else {}
+    )
     return {**commit, "iceberg-jar": f"sha256:{own.sha256}"}
 
 

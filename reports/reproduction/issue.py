@@ -19,7 +19,9 @@ from reports.reproduction.exportable import NESSIE, why_not
 from reports.reproduction.script import (
     FIXED,
     OWN_JAR,
+    fixed_by,
     headline,
+    installs,
     own_build,
     pinned,
     release_for,
@@ -42,6 +44,7 @@ def issue(
     versions: Mapping[str, str] | None = None,
     typed: str | None = None,
     seen: Mapping[str, str] = MappingProxyType({}),
+    name: str = "",
 ) -> str:
     """The text.
 
@@ -49,6 +52,7 @@ def issue(
         versions: what a run of it had; None: what a script of it pins.
         typed: what `icequake export` makes the script of: the scenario's file or a run's folder; None: the scenario's name.
         seen: name of an anomaly → what was seen of it in a run.
+        name: of the script that goes with it, without its ending; empty: the scenario's.
     """
     release, seen = release_for(scenario, versions), seen or scenario.seen
     versions = versions or {"iceberg": release.iceberg, "spark": release.spark}
@@ -58,7 +62,8 @@ def issue(
     parts += ["## Expected", _expected(scenario), "## Actual", "\n".join(_actual(scenario, seen))]
     remedy = scenario.remedy or " ".join(dict.fromkeys(m.remedy for _, m in meanings(scenario)))
     parts += ["## Work-around", remedy] if remedy else []
-    parts += ["## Reproduction", _reproduction(scenario, release, own_build(versions), typed or scenario.scenario)]
+    made_of, file = typed or scenario.scenario, f"{name or scenario.scenario}.py"
+    parts += ["## Reproduction", _reproduction(scenario, release, own_build(versions), made_of, shlex.quote(file))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -68,7 +73,8 @@ def seen_of(anomalies: Iterable[Anomaly]) -> dict[str, str]:
     for a in anomalies:
         places = [f"snapshot {n}" for n in a.snapshots] + [f"file {path}" for path in a.files]
         where = [p for p in places if p.partition(" ")[2] not in a.explanation]
-        found.setdefault(a.name, a.explanation + (f" It is about {', '.join(where)}." if where else ""))
+        documented = f" It is documented as possible: {a.documented}" if a.documented else ""
+        found.setdefault(a.name, a.explanation + (f" It is about {', '.join(where)}." if where else "") + documented)
     return found
 
 
@@ -187,18 +193,17 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
             yield textwrap.indent(f"\n{seen[name]}\n", "  ")
 
 
-def _reproduction(scenario: Scenario, release: Release, own: str, typed: str) -> str:
-    name, file = scenario.scenario, Path(typed)
+def _reproduction(scenario: Scenario, release: Release, own: str, typed: str, script: str) -> str:
+    file = Path(typed)
     shown = shlex.quote(file.name if file.is_absolute() else typed)  # the folders of its user's disk are nobody else's
     if (why := why_not(scenario, release.spark)) is not None:
         # A file of a night only its user has; one of the library comes with icequake.
         said = f"`icequake prove {shown}` shows it. It is no script of its own: {why}."
         return f"{said} The file:\n\n```yaml\n{file.read_text().rstrip()}\n```" if file.is_file() else said
-    made = (
-        f"The attached script, made by `icequake export {shown} --as script`, exits with 0 if it came as written here"
-    )
-    how = f"With `{OWN_JAR}=FILE`" if set(scenario.by_writer) == {SPARK} else "With the fix installed"
+    line = f"icequake export {shown} --as script -o {script}"
+    made = f"The attached script, made by `{line}`, exits with 0 if it came as written here"
+    how = f"With `{given}`" if (given := fixed_by(scenario)) else "With the fix installed"
     fix = f". {how} and `--expect {FIXED}` it tests a fix, and exits with 0 if the defect is gone"
     made += f"{fix if scenario.anomalies else ''}:"
     jar = f"{OWN_JAR}=FILE " if own else ""
-    return f"{made}\n\n```\npip install {' '.join(pinned(scenario, release))}\n{jar}python -I {name}.py\n```"
+    return f"{made}\n\n```\n{installs(scenario, release)}\n{jar}python -I {script}\n```"

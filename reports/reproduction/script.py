@@ -7,6 +7,7 @@ proxy before it for each writer, which holds or strikes one request. So every sc
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,8 +29,8 @@ from workloads.operations.kind import ROWS, Statement, new_row, new_rows, row_va
 from workloads.operations.kinds import KINDS
 from workloads.tables import SQL_COLUMNS, TableSpec
 
-OWN_JAR = "ICEBERG_JAR"
-"""The variable that names a runtime jar of one's own for a script."""
+OWN_JAR, OWN_EXTENSION = "ICEBERG_JAR", "DUCKDB_ICEBERG"
+"""The variables that name a runtime jar, and an Iceberg extension of DuckDB, of one's own for a script."""
 WRITTEN, FIXED = "written", "fixed"
 """What a script may be asked to expect: what its scenario says, or that a fix keeps the defect away."""
 PLACE = "c.repro"
@@ -45,10 +46,11 @@ class NotExportable(ValueError):
     """A scenario needs more than a script can bring with it; the message is one sentence that says what."""
 
 
-def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str:
+def script(scenario: Scenario, versions: Mapping[str, str] | None = None, name: str = "") -> str:
     """The text of the file.
 
     Args:
+        name: of the file, without its ending; empty: the scenario's.
         versions: what a run of it had, whose release the script takes; None: the newest one that shows it.
 
     Raises:
@@ -61,7 +63,7 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None) -> str
     rest = scenario.catalog != JDBC
     own = own_build(versions or {})
     parts = [
-        _about(scenario, release, own),
+        _about(scenario, release, own, shlex.quote(f"{name or scenario.scenario}.py")),
         _imports(engines, rest),
         _constants(scenario, release),
         _part("steps"),
@@ -98,7 +100,15 @@ def own_build(versions: Mapping[str, str]) -> str:
     if "iceberg-jar" not in versions:
         return ""
     commit = versions.get("iceberg-commit")
-    return f"a build of one's own{f' of commit {commit}' if commit else ''}, jar {versions['iceberg-jar']}"
+    sha256 = versions["iceberg-jar"].removeprefix("sha256:")
+    return f"a build of one's own{f' of commit {commit}' if commit else ''}, its jar has the SHA-256 {sha256}"
+
+
+def fixed_by(scenario: Scenario) -> str:
+    """What a script is given to test a fix of the engine at fault, before its command; empty: a package that is installed."""
+    engines = set(scenario.by_writer)
+    own = OWN_JAR if engines == {SPARK} else OWN_EXTENSION if DUCKDB in engines else ""
+    return f"{own}=FILE" if own else ""
 
 
 def _shows(scenario: Scenario, release: Release) -> bool:
@@ -158,20 +168,25 @@ def headline(scenario: Scenario) -> str:
     return scenario.shows[:1].upper() + scenario.shows[1:]
 
 
-def _about(scenario: Scenario, release: Release, own: str) -> str:
+def installs(scenario: Scenario, release: Release) -> str:
+    """The command of the shell that installs what a script needs."""
+    return f"pip install {' '.join(map(_shell, pinned(scenario, release)))}"
+
+
+def _about(scenario: Scenario, release: Release, own: str, file: str) -> str:
     lines = [headline(scenario) + ".", scenario.description, f"Affected: {scenario.affected}.", scenario.link]
     lines += [f"Remedy: {scenario.remedy}"] if scenario.remedy else []
     lines += [f"What must come: {required(scenario)}", f"What comes:     {observed(scenario)}"]
-    packages, jar = " ".join(map(_shell, pinned(scenario, release))), f"{OWN_JAR}=FILE " if own else ""
-    lines.append(f"    pip install {packages}\n    {jar}python -I {scenario.scenario}.py")
+    jar = f"{OWN_JAR}=FILE " if own else ""
+    lines.append(f"    {installs(scenario, release)}\n    {jar}python -I {file}")
     comes = "comes from Maven Central, or from the folder JARS if that is set"
     comes = f"is {own}: {OWN_JAR} names the file. What is beside it {comes}" if own else comes
     needs = f"Needs Java 17 or 21. Iceberg {release.iceberg} {comes}"
     here = "; the catalog, SQLite and the files are in a temporary folder"
     codes = ". Exit code 0 if it came as written here, 1 if not, 2 if it could not be tested."
-    line = f"python -I {scenario.scenario}.py --expect {FIXED}"
-    how = f"{OWN_JAR}=FILE {line}" if set(scenario.by_writer) == {SPARK} else f"install it, and {line}"
+    how = f"{fixed_by(scenario) or 'install it, and'} python -I {file} --expect {FIXED}"
     fixed = f" To test a fix: {how}. Exit code 0 then means that the defect is gone." if scenario.anomalies else ""
+    fixed += _OTHERS[fixed_by(scenario).partition("=")[0]] if fixed else ""
     lines.append(needs + (here if scenario.catalog in (REST, JDBC) else "") + codes + fixed)
     if scenario.catalog not in (REST, JDBC):
         lines.append(_compose(scenario.catalog))
@@ -182,6 +197,15 @@ def _about(scenario: Scenario, release: Release, own: str) -> str:
         for s in lines
     )
     return '"""' + text.replace("\\", "\\\\").replace('"""', "'''") + '\n"""'
+
+
+_OTHERS = {
+    OWN_JAR: " A jar for another Spark wants that pyspark: iceberg-spark-runtime-4.0_2.13-….jar wants pip install 'pyspark==4.0.*'.",
+    OWN_EXTENSION: " The file is iceberg.duckdb_extension, built for the duckdb that is installed. For a released fix, install that release "
+    "of duckdb and of the packages duckdb-extension-… instead.",
+    "": "",
+}
+"""What fixes a defect → what must be installed for it."""
 
 
 def _compose(catalog: str) -> str:
@@ -214,7 +238,7 @@ def _imports(engines: set[str], rest: bool) -> str:
         "time",
         "traceback",
     }
-    lines = [f"import {n}" for n in sorted(names if rest else names - {"re", "socket", "struct", "time"})]
+    lines = [f"import {n}" for n in sorted(names if rest else names - {"socket", "struct", "time"})]
     lines.insert(len(lines), "from datetime import datetime, timezone")
     lines += (
         [
@@ -454,7 +478,8 @@ def _names(scenario: Scenario) -> set[str]:
 
 def _main(scenario: Scenario, rest: bool, must: str) -> str:
     text = _part("main").replace("@CHECKS@", textwrap.indent("\n".join(_checks(scenario)), "    "))
-    more = ", CATALOG_URI and CATALOG_PROPERTIES (a REST catalog of your own)" if rest else ""
+    more = f", {OWN_EXTENSION} (an Iceberg extension of DuckDB that you built)" if DUCKDB in scenario.by_writer else ""
+    more += ", CATALOG_URI and CATALOG_PROPERTIES (a REST catalog of your own)" if rest else ""
     text = text.replace("@URI@", more)
     text = text.replace("@CODES@", "\n".join(_codes(scenario))).replace("@MUST@\n", textwrap.indent(must, "    "))
     if not rest:

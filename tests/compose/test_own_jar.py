@@ -54,7 +54,7 @@ def test_a_jar_says_its_version_its_commit_and_by_its_name_its_spark(tmp_path: P
     jar = own_jar.read(a_jar(tmp_path / NAME))
     assert (jar.iceberg, jar.commit, jar.tag) == ("1.13.0-SNAPSHOT", "abc123def4567890", "apache-iceberg-1.12.0-rc2")
     assert (jar.spark, jar.scala, jar.sha256) == ("4.1", "2.13", jars.sha256(tmp_path / NAME))
-    assert jar.label == f"1.13.0-SNAPSHOT@{jar.sha256[:8]}"
+    assert jar.label == f"1.13.0-SNAPSHOT (jar sha256 {jar.sha256[:8]}…)"
 
 
 def test_what_is_assumed_of_a_jar_whose_name_does_not_say_its_spark_is_said(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_its_copy_takes_the_place_of_the_runtime_and_the_plan_says_which_it_was(
     assert releases.ensure(release).jars == ready.jars, "the copy is there"
     found = versions(ready)
     assert found["iceberg"] == "1.13.0-SNAPSHOT"
-    assert found["iceberg-commit"] == "abc123def4567890 (after apache-iceberg-1.12.0-rc2)"
+    assert found["iceberg-commit"] == "abc123def4567890 (newest tag before it: apache-iceberg-1.12.0-rc2)"
     assert found["iceberg-jar"] == f"sha256:{jars.sha256(copy)}"
 
 
@@ -199,7 +199,7 @@ def test_the_track_record_is_held_against_a_jar_with_one_command(tmp_path: Path)
     said = json.loads(output.read_text())
     sha256 = jars.sha256(released)
     assert said["versions"]["iceberg-jar"] == f"sha256:{sha256}" and said["proofs"][0]["state"] == "reproduced"
-    assert f"Iceberg {DEFAULT.iceberg}@{sha256[:8]}" in done.stdout
+    assert f"Iceberg {DEFAULT.iceberg} (jar sha256 {sha256[:8]}…)" in done.stdout
     plan = yaml.safe_load((Path(said["proofs"][0]["folder"]) / "plan.yaml").read_text())
     assert plan["versions"]["iceberg-jar"] == f"sha256:{sha256}" and len(plan["versions"]["iceberg-commit"]) >= 40
     assert plan["command"].endswith(f"prove --iceberg {built} undelete")

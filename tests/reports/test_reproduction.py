@@ -145,6 +145,38 @@ def test_the_command_writes_a_script_or_an_issue_of_a_scenario(tmp_path: Path) -
     assert done.returncode == 0 and done.stdout == issue(SCENARIOS["undelete"])
 
 
+def test_a_script_calls_itself_by_the_name_of_its_file_and_the_issue_by_its_own(tmp_path: Path) -> None:
+    for form, ending in (("script", "py"), ("issue", "md")):
+        done = inside("export", "undelete", "--as", form, "-o", tmp_path / f"my own.{ending}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    text = (tmp_path / "my own.py").read_text()
+    ast.parse(text)
+    assert "python -I 'my own.py'" in text and "undelete.py" not in text
+    told = (tmp_path / "my own.md").read_text()
+    assert "`icequake export undelete --as script -o 'my own.py'`" in told and "python -I 'my own.py'" in told
+
+
+def test_a_shell_takes_no_bracket_of_a_package_for_a_pattern() -> None:
+    for text in (script(SCENARIOS["pyiceberg-retry"]), issue(SCENARIOS["pyiceberg-retry"])):
+        assert "pip install pyspark==4.1.4 'pyiceberg[pyarrow,sql-sqlite]==0.12.0'" in text
+
+
+def test_an_extension_of_ones_own_takes_the_place_of_duckdb_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    client = SimpleNamespace(execute=loaded.append)
+    duckdb = SimpleNamespace(connect=lambda config: client, __file__=str(tmp_path / "duckdb/__init__.py"))
+    found: dict[str, Any] = {"os": os, "Path": Path, "sys": sys, "duckdb": duckdb, "DUCKDB_SETTINGS": ()}
+    exec(resources.files("reports").joinpath("templates/reproduction/duckdb.txt").read_text(), found)
+    own = tmp_path / "iceberg.duckdb_extension"
+    monkeypatch.setenv("DUCKDB_ICEBERG", str(own))
+    with pytest.raises(SystemExit, match=r"DUCKDB_ICEBERG: .* is no file"):
+        found["open_duckdb"](None, "http://x")
+    own.touch()
+    loaded.clear()
+    found["open_duckdb"](None, "http://x")
+    assert loaded[:3] == ["INSTALL httpfs; LOAD httpfs", "INSTALL avro; LOAD avro", f"LOAD '{own}'"]
+
+
 def test_what_cannot_be_a_script_is_refused_with_a_reason(recorded_run: Path, tmp_path: Path) -> None:
     for what, says in (
         ("jdbc-lost-ack", "it needs a proxy of PostgreSQL's protocol"),
@@ -191,7 +223,7 @@ def test_a_container_s_file_is_written_by_the_shell_that_calls_it(
 OWN_RUN = {
     "iceberg": "1.13.0-SNAPSHOT",
     "spark": "4.1.4",
-    "iceberg-commit": "0a1b2c (after apache-iceberg-1.12.0)",
+    "iceberg-commit": "0a1b2c (newest tag before it: apache-iceberg-1.12.0)",
     "iceberg-jar": "sha256:feed",
 }
 
@@ -211,7 +243,7 @@ def test_script_and_issue_of_a_run_name_its_release() -> None:
 
 
 def test_a_build_of_ones_own_is_named_and_the_script_wants_its_jar() -> None:
-    said = "a build of one's own of commit 0a1b2c (after apache-iceberg-1.12.0), jar sha256:feed"
+    said = "a build of one's own of commit 0a1b2c (newest tag before it: apache-iceberg-1.12.0), its jar has the SHA-256 feed"
     text, told = script(SCENARIOS["undelete"], OWN_RUN), issue(SCENARIOS["undelete"], OWN_RUN)
     ast.parse(text)
     assert f"Apache Iceberg 1.13.0-SNAPSHOT ({said})" in told and "ICEBERG_JAR=FILE python -I undelete.py" in told
@@ -249,7 +281,7 @@ def test_an_issue_says_what_a_name_means_what_was_seen_and_which_request_is_held
 def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> None:
     small = SCENARIOS["undelete"].model_copy(update={"scenario": "undelete-small", "remedy": ""})
     text = issue(small, typed="shrunk/a b.yaml")
-    assert "`icequake export 'shrunk/a b.yaml' --as script`" in text
+    assert "`icequake export 'shrunk/a b.yaml' --as script -o undelete-small.py`" in text
     assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
 
 
@@ -277,7 +309,11 @@ def test_an_issue_of_what_is_no_script_has_the_whole_scenario(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("undelete", "With `ICEBERG_JAR=FILE` and"), ("duckdb-delete-other-vector", "With the fix installed and")],
+    [
+        ("undelete", "With `ICEBERG_JAR=FILE` and"),
+        ("duckdb-delete-other-vector", "With `DUCKDB_ICEBERG=FILE` and"),
+        ("pyiceberg-upsert-duplicates", "With the fix installed and"),
+    ],
 )
 def test_an_issue_says_how_its_script_tests_a_fix_of_the_engine_at_fault(name: str, how: str) -> None:
     assert how in issue(SCENARIOS[name])
@@ -347,11 +383,18 @@ def judged_run(folder: Path, name: str, state: str, found: list[dict[str, str]])
 
 
 def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -> None:
-    found = [{"name": "undelete", "explanation": "the delete of id 1"}, {"name": "undelete", "explanation": "another"}]
+    where = "https://iceberg.apache.org/x"
+    found = [
+        {"name": "undelete", "explanation": "the delete of id 1.", "documented": where},
+        {"name": "undelete", "explanation": "another"},
+    ]
     folder = judged_run(tmp_path / "run", "undelete", "reproduced", found)
     told = reproduction(tmp_path, folder, "issue", print)
-    assert "Apache Iceberg 1.11.0" in told and "the delete of id 1" in told and "another" not in told
-    assert "`icequake export run --as script`" in told and str(tmp_path) not in told, "no folder of a disk"
+    assert "Apache Iceberg 1.11.0" in told and "another" not in told
+    assert f"the delete of id 1. It is documented as possible: {where}" in told
+    assert "`icequake export run --as script -o undelete.py`" in told and str(tmp_path) not in told, (
+        "no folder of a disk"
+    )
     assert ":1.11.0" in reproduction(tmp_path, folder, "script", print)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import importlib.metadata
 import json
 import os
+import re
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from importlib import resources
 from types import SimpleNamespace
@@ -76,7 +81,9 @@ def test_a_test_of_rows_says_what_was_expected_and_what_was_found(capsys: pytest
     assert check("ids in t", [0, 1], [0, 1], [[0]]) and not check("ids in t", [0], [0, 1], [[0]])
     came, absent = capsys.readouterr().out.splitlines()
     assert came == "ok    ids in t: expected [0], found [0, 1]"
-    assert absent == "WRONG ids in t: expected [0], found [0]; the defect is [0, 1]"
+    assert absent == "right ids in t: expected [0], found [0]; the defect is [0, 1]"
+    assert not check("delete", "fails", "acknowledged")
+    assert capsys.readouterr().out == "WRONG delete: fails, expected acknowledged\n"
 
 
 def played(
@@ -137,6 +144,58 @@ def test_a_fix_is_one_only_if_the_order_came_and_the_defect_did_not(
 ) -> None:
     outcome, found = played(scenario, **ends)
     assert found["OUTCOMES"][outcome][:2] == codes, (why, outcome)
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "last"),
+    [
+        ((), [0, 1, 2, 3], "exit code 0: it came as written"),
+        ((), [0, 2, 3], "exit code 1: it did not come as written"),
+        (("--expect", "fixed"), [0, 2, 3], "exit code 0: the defect is gone"),
+        (("--expect", "fixed"), [0, 1, 2, 3], "exit code 1: the defect is not gone"),
+    ],
+)
+def test_the_last_line_says_what_the_exit_code_means(
+    options: tuple[str, ...],
+    ids: list[int],
+    last: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, found = played(WRONG, ids)
+    ended: list[int] = []
+    capsys.readouterr()
+    monkeypatch.setattr("sys.argv", ["undelete.py", *options])
+    found |= {"PYSPARK": "4.1.9", "HEADLINE": "x", "argparse": argparse, "sys": sys, "tempfile": tempfile}
+    found |= {"shutil": shutil, "signal": SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None), "re": re}
+    found["os"] = SimpleNamespace(environ={}, path=os.path, _exit=ended.append)
+    found["main"]()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].strip() == last and ended == [int(last[10])]
+    assert not any(line.startswith("WRONG") for line in lines) or not options
+
+
+@pytest.mark.parametrize(
+    ("jar", "pyspark", "says"),
+    [
+        ("", "4.0.5", "this is for pyspark 4.1.4, not 4.0.5: pip install pyspark==4.1.4"),
+        (
+            "iceberg-spark-runtime-4.0_2.13-1.13.0-SNAPSHOT.jar",
+            "4.1.4",
+            "ICEBERG_JAR is for pyspark 4.0, not 4.1.4: pip install 'pyspark==4.0.*'",
+        ),
+        ("iceberg-spark-runtime-4.0_2.13-1.13.0-SNAPSHOT.jar", "4.0.5", ""),
+        ("my.jar", "4.1.4", ""),
+    ],
+)
+def test_a_jar_for_another_spark_says_what_must_be_installed(
+    jar: str, pyspark: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = script(WRONG)
+    exec(text[text.index("def wrong_spark") : text.index("def main")], found := {"re": re, "PYSPARK": "4.1.4"})
+    found |= {"os": SimpleNamespace(environ={"ICEBERG_JAR": f"/x/{jar}"} if jar else {}, path=os.path)}
+    found["pyspark"] = SimpleNamespace(__version__=pyspark)
+    assert found["wrong_spark"]() == says
 
 
 def test_a_promise_has_no_fix_to_expect() -> None:
@@ -269,7 +328,7 @@ def test_a_right_table_does_not_show_it(name: str, capsys: pytest.CaptureFixture
     defined, t = part("metadata"), drawn()
     assert not defined["differs"](name, defined[IN_METADATA[name]], [t])
     told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith(f"WRONG {name}: in none of ") and told[0].endswith(" places, expected and found agree")
+    assert told[0].startswith(f"right {name}: in none of ") and told[0].endswith(" places, expected and found agree")
     assert name == "removed-not-live" or (" of 0" not in told[0] and "expected" in told[1])
     assert {p[0] for p in PLANTED} == {*IN_METADATA}, "each has a planted defect"
 

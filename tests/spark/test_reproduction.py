@@ -143,7 +143,7 @@ def test_a_script_shows_its_scenario_without_icequake_and_ends_what_it_started(
             ("--expect", "fixed"),
             {"tables": load(LIBRARY / "undelete-serializable.yaml").tables},
             0,
-            ("WRONG delete: ", "the defect does not show: it is fixed there"),
+            ("other delete: ", "the defect does not show: it is fixed there"),
             marks=pytest.mark.nightly,
         ),
     ],

@@ -19,7 +19,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder, replace_file
 from checkers.judge.accepted import least, stricter
 from checkers.judge.check import ALL, check
-from checkers.judge.known import of_scenario
+from checkers.judge.known import KnownDefect, of_scenario
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.judge.stories import Stories, Story, anomalies_of
 from checkers.verdict import Anomaly, own_findings
@@ -406,24 +406,24 @@ class Shrink:
         strict = stricter(evidence.tables.values())
         entries = {least(a, a.table in strict) for a in found}
         version = shown.read_plan().versions
-        link = self._link(results.told)
+        known = self._known(results.told)
         return About(
             name=scenario_name(self.run.name, r.workload.workload),
             headline=f"{self.run.name} with {plural(len(r.operations), 'operation')}"[:100],
-            link=link,
+            link=known.link if known else self._undiscussed(),
             affected=f"seen with Iceberg {version.get('iceberg', 'unknown')}; other versions were not tried",
             anomalies=tuple(sorted(entries, key=str)),
             allow=(),
             final=final_rows(evidence),
             ends=ends_of(evidence, r),
+            remedy=known.remedy if known else "",
             seen=seen_of(found),
         )
 
-    def _link(self, stories: Stories) -> str:
-        """Where it is discussed: as the known defect that it looks like says, else as the checker says."""
-        known = [k for found in (self.run.results.told, stories) for k in found.known]
-        fitting = [k.link for k in known if self.run.name in k.anomalies]
-        return next(iter(fitting), None) or self._undiscussed()
+    def _known(self, stories: Stories) -> KnownDefect | None:
+        """The known defect that it looks like, if there is one."""
+        known = (k for found in (self.run.results.told, stories) for k in found.known)
+        return next((k for k in known if self.run.name in k.anomalies), None)
 
     def _undiscussed(self) -> str:
         """The link of an anomaly that nobody is known to have discussed: as the checker says, or where defects of its engine are reported."""

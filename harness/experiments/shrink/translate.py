@@ -59,6 +59,7 @@ class About:
     final: Mapping[str, Any]
     ends: Mapping[str, ExpectedEnd]
     description: str = ""
+    remedy: str = ""
     seen: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -111,6 +112,7 @@ def translate(r: Recording, about: About) -> Translation:
             "description": about.description or story(r, steps),
             "link": about.link,
             "affected": about.affected,
+            "remedy": about.remedy,
             "catalog": catalog_of(r),
             "catalog_properties": {k: v for k, v in r.workload.catalog_properties.items() if (k, v) not in _patient()},
             "tables": r.workload.tables,

@@ -87,6 +87,7 @@ def test_two_operations_are_left_and_their_scenario(tmp_path: Path, capsys: pyte
     assert made.anomalies == entries_of("undelete")
     assert [(s.name, s.expect.type) for s in made.operations] == [("delete", "ok"), ("update-register", "ok")]
     assert made.link == "https://github.com/apache/iceberg/issues/10720"
+    assert made.remedy == "Set write.delete.isolation-level=serializable, or use format version 3."
     assert made.final == {"t": (0, 1, 2, 3)}
     assert "seen with Iceberg 1.12.0" in made.affected
     assert found.waits == (2, 0), "the rule needs none"
