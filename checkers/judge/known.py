@@ -2,7 +2,8 @@
 
 This is the one rule for *known*: page, terminal, and a night's verdict go by it. A scenario is one operation sequence with a known outcome
 (``workloads/scenarios``), and a track record of the defect. The anomalies of a story are known if such scenarios together show each of them
-(what clients saw of them follows from these), and each of these scenarios shows no other than were found on that table, and
+(what clients saw of them follows from these), and each of these scenarios shows no other than were found on that table, or than come of
+them only later (:data:`LATER`), and
 
 * **catalog:** it is about a catalog of the same type and guard, or about Iceberg on any (it names no catalog and has no fault). What it
   says of a REST server by name is about that server; its faults on REST are about Iceberg's client, and so about every REST catalog;
@@ -89,6 +90,11 @@ OBSERVERS = frozenset({"isolation", "linearizable", "reads"})
 """Checkers of what clients saw: of a defect that another checker found, it follows."""
 FOLLOWS: Mapping[str, frozenset[str]] = {"lost-metadata-change": frozenset({"lost-commit", "lost-swap", "lost-update"})}
 """Name → names of a lost commit, of which it follows."""
+LATER: Mapping[str, frozenset[str]] = {
+    "next-row-id": frozenset({"file-row-id"}),
+    "row-id-overlap": frozenset({"file-row-id", "next-row-id"}),
+}
+"""Name → names of what it comes of, if anything comes after: a run that ended, or went on in another way, need not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +211,11 @@ def _names_of(s: Mapping[str, Any]) -> set[str]:
 
 def _shown(s: Mapping[str, Any], found: Sequence[Anomaly], beside: Sequence[Anomaly] = ()) -> tuple[set[str], set[str]]:
     """The names of a scenario that some anomalies have, and those that they do not have, unless others have them and they are no graver:
-    what a defect does to rows is not shown by its metadata alone."""
+    what a defect does to rows is not shown by its metadata alone. What only comes of it :data:`LATER` need not be there."""
     entries = entries_of(*(s.get("anomalies") or ()))
     shown = {e.name for e in entries if any(map(e.named, found))}
-    others = {e.name: any(map(e.named, beside)) for e in entries if e.name not in shown}
+    missing = [e for e in entries if e.name not in shown and not LATER.get(e.name, frozenset()) & shown]
+    others = {e.name: any(map(e.named, beside)) for e in missing}
     least = min(map(_gravity, shown), default=0)
     return shown, {name for name, shared in others.items() if not shared or _gravity(name) < least}
 

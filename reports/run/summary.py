@@ -144,10 +144,13 @@ def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> 
             ("avoid it", {x: x for x in answers.remedies(a)}),
             ("known", {k.command: k.command + (f", {k.href}" if k.href else "") for k in known}),
         ):
-            new = [text for key, text in said.items() if key not in told]
-            new = ["; ".join(new)] if label == "known" and new else new
-            if new:
-                out += to.wrap(f"{label}: {_few(new)}".replace("`", ""), "    ")
+            new = [key for key in said if key not in told]
+            if new and label == "known":
+                out += to.wrap(f"{label}: {'; '.join(said[key] for key in new)}".replace("`", ""), "    ")
+            elif new:
+                # That the writers stop says nothing without the step behind it.
+                least = 2 if any(s.does is Repair.STOP and s.text in new for s in steps) else 1
+                out += to.wrap(f"{label}: {_few([said[key] for key in new], least)}".replace("`", ""), "    ")
             elif said and label != "known":
                 out.append(f"    {label}: as for {min(told[key] for key in said)}")
             told |= {key: n for key in said if key not in told}
@@ -161,12 +164,12 @@ def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> 
 _REST = "The page has the rest: each event, its statements, and all that is to be done, in its order."
 
 
-def _few(texts: Sequence[str]) -> str:
-    """The first texts, whole, and whether there are more."""
+def _few(texts: Sequence[str], least: int = 1) -> str:
+    """The first texts, whole, and whether there are more; ``least``: so many of them, whatever their length."""
     few, length = list[str](), 0
     for text in texts:
         length += len(text)
-        if few and length > MOST_SHORT:
+        if len(few) >= least and length > MOST_SHORT:
             break
         few.append(text)
     return " ".join(few) + (" The page has more." if len(few) < len(texts) else "")

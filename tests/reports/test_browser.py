@@ -268,3 +268,33 @@ def test_the_page_of_ten_thousand_operations_opens(browser: Browser, tmp_path: P
     with browser.page(tmp_path / "report.html", width=1600) as shown:
         assert shown.errors == [] and len(shown.requests) == 1
         assert shown.evaluate("document.querySelectorAll('.timeline .op').length") == 2000
+
+
+BROKEN = """
+(() => {
+  const broken = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    if (!node.parentElement.closest("td, th") || !node.parentElement.checkVisibility()) continue;
+    for (const word of node.data.matchAll(/[A-Za-z]{2,20}/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+})()
+"""
+"""Words of tables that stand on two lines."""
+
+
+def test_no_word_of_a_table_of_a_night_is_broken_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    """What is too long for its column scrolls instead; only what is no word, such as a path, goes on in the next line anywhere."""
+    lost = replace(test_soak.LOST, counts={"lost-commit": 2, "nonmonotonic-read": 3, "lost-metadata-change": 1})
+    run = replace(test_soak.TOLD, happened=(lost,), command="icequake run contention --seed 1443252414 --time 20s")
+    night = test_soak.a_night(tmp_path, run, test_soak.OLD)
+    before = trend.EarlierNight("before", "2026-11-21T18:00:00", (run,))
+    (tmp_path / "soak.html").write_text(html(night_page.of(night, test_soak.AGAIN, [before] * 3)))
+    with browser.page(tmp_path / "soak.html", width=420) as shown:
+        shown.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert shown.evaluate(BROKEN) == []

@@ -311,7 +311,9 @@ def test_a_run_with_many_kinds_of_harm_is_told_in_a_screen_and_a_half(tmp_path: 
             steps=(StoryStep(a.name, ("replay",), 1, a.ops, a.explanation),),
             repairs=(
                 RepairStep("Stop.", Repair.STOP, tables=(a.table or "",)),
-                RepairStep("Run {ops} again.", ops=a.ops),
+                RepairStep(
+                    f"Run {{ops}} again, {'and look at the rows before and after it, ' * 6}then go on.", ops=a.ops
+                ),
             ),
             remedy=remedy,
         )
@@ -325,6 +327,7 @@ def test_a_run_with_many_kinds_of_harm_is_told_in_a_screen_and_a_half(tmp_path: 
     for what in ("undelete", "9 changes lost", "metadata that Spark wrote is wrong in 2 ways"):
         assert what.casefold() in text.casefold(), what
     assert "The page has the rest" in text
+    assert "Stop the writers and the maintenance of t0, t1" in text, "and the step behind it is said, too"
     html = page.render(folder)
     assert all(f"{a.name} of {a.ops[0]}" in html for a in found)
 

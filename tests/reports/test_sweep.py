@@ -482,7 +482,7 @@ def test_the_chosen_point_is_said_in_icebergs_words_and_on_how_few_commits_it_st
     assert "write.update.mode" not in meant, "all points have it"
     assert alike.startswith(
         "ALTER TABLE t SET TBLPROPERTIES ('write.delete.mode'='copy-on-write', 'write.update.mode'='copy-on-write', "
-        "'write.merge.mode'='copy-on-write', 'commit.retry.num-retries'='20')."
+        "'write.merge.mode'='copy-on-write'); ALTER TABLE t SET TBLPROPERTIES ('commit.retry.num-retries'='20')."
     ), "the sweep's value, not the file's"
     assert said.endswith(
         " Mind: layout=own-partition: fewer than 20 commits a run: shares of so few say little. A longer run would."

@@ -42,10 +42,18 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
 
 
 def typed(varied: Sequence[tuple[str, str]]) -> list[str]:
-    """What one types for these values of parameters: at most one ALTER TABLE, then a text for each of the others. Empty if they say none."""
-    properties: dict[str, str] = {}
-    for name, value in varied:
-        properties |= _PROPERTIES[name](value) if name in _PROPERTIES else {name: value} if "." in name else {}
-    pairs = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
-    found = [f"ALTER TABLE t SET TBLPROPERTIES ({pairs})"] if pairs else []
-    return [*found, *(text for name, value in varied if name in _WORDS and (text := _WORDS[name](value)))]
+    """What one types for these values of parameters: an ALTER TABLE for each that says a table's properties, since each is a choice of its own
+    and may be another table's; then a text for each of the others. Empty if they say none.
+
+    Of several values of one parameter the last one counts.
+    """
+    last = dict(varied)
+    each = (
+        _PROPERTIES[name](value) if name in _PROPERTIES else {name: value} if "." in name else {}
+        for name, value in last.items()
+    )
+    pairs = (
+        ", ".join(f"'{name}'='{value}'" for name, value in properties.items()) for properties in each if properties
+    )
+    found = [f"ALTER TABLE t SET TBLPROPERTIES ({text})" for text in pairs]
+    return [*found, *(text for name, value in last.items() if name in _WORDS and (text := _WORDS[name](value)))]
