@@ -12,6 +12,7 @@ from types import MappingProxyType
 from checkers.verdict import Anomaly
 from compose.catalogs.registry import CATALOGS
 from compose.install.releases import Release
+from compose.redaction import Redaction, secrets_of
 from nemesis.faults.fields import FaultFields
 from reports.drawing import words
 from reports.reproduction.expected import afterwards, ids_said, meanings, rules
@@ -199,7 +200,10 @@ def _reproduction(scenario: Scenario, release: Release, own: str, typed: str, sc
     if (why := why_not(scenario, release.spark)) is not None:
         # A file of a night only its user has; one of the library comes with icequake.
         said = f"`icequake prove {shown}` shows it. It is no script of its own: {why}."
-        return f"{said} The file:\n\n```yaml\n{file.read_text().rstrip()}\n```" if file.is_file() else said
+        if not file.is_file():
+            return said
+        whole = Redaction(secrets_of(scenario.catalog_properties)).text(file.read_text())
+        return f"{said} The file:\n\n```yaml\n{whole.rstrip()}\n```"
     line = f"icequake export {shown} --as script -o {script}"
     made = f"The attached script, made by `{line}`, exits with 0 if it came as written here"
     how = f"With `{given}`" if (given := fixed_by(scenario)) else "With the fix installed"

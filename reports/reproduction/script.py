@@ -17,6 +17,7 @@ from typing import Any
 from checkers.names import meaning
 from compose.install.jars import read_lock
 from compose.install.releases import DEFAULT, RELEASES, Release
+from compose.redaction import masked
 from reports.reproduction.expected import afterwards, observed, read_by, required
 from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, REST, why_not
 from reports.reproduction.tested import BY_COLUMN, IN_METADATA, KEPT_ROW_ID
@@ -56,6 +57,8 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None, name: 
     Raises:
         NotExportable: it cannot be one.
     """
+    # Others get it; CATALOG_PROPERTIES gives it one's own secrets.
+    scenario = scenario.model_copy(update={"catalog_properties": masked(scenario.catalog_properties)})
     release = release_for(scenario, versions)
     if (why := why_not(scenario, release.spark)) is not None:
         raise NotExportable(f"{scenario.scenario} cannot be exported as a script: {why}")

@@ -190,6 +190,22 @@ def test_what_cannot_be_a_script_is_refused_with_a_reason(recorded_run: Path, tm
         assert says in " ".join(done.stderr.split()), done.stderr
 
 
+@pytest.mark.parametrize(("name", "form"), [("undelete", "script"), ("jdbc-lost-ack", "issue")])
+def test_what_is_given_away_has_no_secret_of_its_scenario(name: str, form: str, tmp_path: Path) -> None:
+    plain, file = (LIBRARY / f"{name}.yaml").read_text(), tmp_path / "mine.yaml"
+    secrets = {
+        "token": "tok-8f2a6c1d",
+        "oauth2-server-uri": "https://me:hunter2-hunter2@host/t",
+        "cache-enabled": "false",
+    }
+    given = {**yaml.safe_load(plain).get("catalog_properties", {}), **secrets}
+    file.write_text(yaml.safe_dump({**yaml.safe_load(plain), "scenario": "mine", "catalog_properties": given}))
+    done = inside("export", file, "--as", form, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cache-enabled" in done.stdout and "oauth2-server-uri" in done.stdout
+    assert "8f2a6c1d" not in done.stdout and "hunter2" not in done.stdout
+
+
 def test_a_scenario_of_ones_own_catalog_is_no_script() -> None:
     own = SCENARIOS["undelete"].model_copy(update={"catalog": "mine.yaml"})
     assert isinstance(own, Scenario) and why_not(own) == "it needs a catalog of your own"
