@@ -151,7 +151,7 @@ def _way(folder: RunFolder) -> str:
     if results.get("valid") is not True:
         return f"{shrunk}; or write the text for a tracker of the run itself: --as {ISSUE}"
     if allowed := _findings(folder):
-        of_op = f" --op {allowed[0].ops[0]}" if allowed[0].ops else ""
+        of_op = f" --op {shlex.quote(allowed[0].ops[0])}" if allowed[0].ops else ""
         return f"{shrunk} --anomaly {allowed[0].name}{of_op}"
     return (
         f"the run is valid, so there is nothing to reproduce: {ANOTHER}; or name a scenario (icequake list scenarios)"

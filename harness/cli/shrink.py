@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -156,7 +157,7 @@ class ShrinkOptions(Options):
         if self.into is not None:
             return self.into
         path = self._failed.folder.path
-        of_op = "" if self.op is None else f"-{self.op}"
+        of_op = "" if self.op is None else re.sub(r"[^\w.-]+", "-", f"-{self.op}")  # a name of anybody's history
         return self.store / "shrink" / f"{self._failed.name}-{path.parent.name}-{path.name}{of_op}".lower()
 
     @cached_property

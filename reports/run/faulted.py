@@ -50,7 +50,7 @@ def _told(code: str, by_database: bool = False) -> str:
     """The error that a writer got. Logs of an earlier release have a fault's status of HTTP, which no client of PostgreSQL gets."""
     if _SQLSTATE.fullmatch(code):
         return f"an error (SQLSTATE {code})"
-    return "an error" if by_database else code
+    return "an error" if by_database else "an exception" if code == "exception" else code
 
 
 def happened(r: ChangeRequest) -> str:

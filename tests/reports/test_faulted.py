@@ -34,6 +34,11 @@ DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer
             "none; the writer was told an error (SQLSTATE 40001)",
             f"{SAID} none; the writer was told an error (SQLSTATE 40001)",
         ),
+        (
+            "ok, told exception (nemesis)",
+            "ok, and the writer was told an exception",
+            f"{DID} (ok), and the writer was told an exception",
+        ),
         ("200, told 502 (nemesis)", "200, and the writer was told 502", f"{DID} (200), and the writer was told 502"),
         (
             "UPDATE 1 (nemesis: not told)",

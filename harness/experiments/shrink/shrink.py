@@ -133,12 +133,9 @@ def failed(folder: RunFolder, name: str | None, op: str | None = None) -> Failed
         )
     recording = recording_of(folder)
     revealed(recording.workload.catalog_properties, str(folder.plan))
-    judged = (
-        of_scenario(recording.workload.workload) is None
-    )  # of a scenario of the library itself nothing is called known
-    return Failed(
-        folder, evidence, results, name, new or own, recording, folder.read_plan().versions, bool(new) and judged
-    )
+    # Of a run of the library's own scenarios nothing is called known.
+    is_new = bool(new) and of_scenario(recording.workload.workload) is None
+    return Failed(folder, evidence, results, name, new or own, recording, folder.read_plan().versions, is_new)
 
 
 def _of_operation(found: list[Anomaly], told: Mapping[int, Story], op: str) -> list[Anomaly]:

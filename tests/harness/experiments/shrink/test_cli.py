@@ -194,6 +194,18 @@ def test_the_replay_of_the_smallest_takes_the_runs_workload_file(tmp_path: Path)
     )
 
 
+def test_the_folder_of_a_shrink_has_the_operation_that_it_is_about_and_lies_in_the_store(tmp_path: Path) -> None:
+    run = failed_run(tmp_path)
+    history = (run / "history.jsonl").read_text()
+    (run / "history.jsonl").write_text(history.replace("w0-1", "w0-1/../../x"))
+    log = (run / "tablelog" / "t.jsonl").read_text()
+    (run / "tablelog" / "t.jsonl").write_text(log.replace("w0-1", "w0-1/../../x"))
+    store = tmp_path / "store"
+    for op, ends in (("w1-0", "-w1-0"), ("w0-1/../../x", "-w0-1-..-..-x"), (None, run.name.lower())):
+        into = shrink.ShrinkOptions(run=run, op=op, store=store)._into
+        assert into.parent == store / "shrink" and into.name.endswith(ends)
+
+
 def test_what_a_shrink_prints_has_the_release_of_the_run_and_the_store(tmp_path: Path) -> None:
     run = failed_run(tmp_path, versions={"iceberg": "1.11.0"})
     options = shrink.ShrinkOptions(run=run, into=tmp_path / "small", store=tmp_path / "own")
