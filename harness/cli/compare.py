@@ -18,7 +18,9 @@ from harness.cli.options import (
     DEFAULT_STORE,
     ENGINES,
     INTO,
+    LAST_SEED,
     LENGTH,
+    MOST_OPS,
     PATH,
     BadArgument,
     ClusterOption,
@@ -83,11 +85,15 @@ class CompareOptions(Options):
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Runs of each catalog or release, each with its own seed.")
     ] = 1
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LAST_SEED, help="First seed; the following runs count up from it.")
+    ] = None
     time: Annotated[
         str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file."), LENGTH
     ] = None
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
+        None
+    )
     writers: WritersOption = None
     operations: OperationsOption = None
     vary: VaryOption = None

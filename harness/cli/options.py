@@ -167,6 +167,10 @@ def catalog_name(name: str) -> str:
     return name
 
 
+MOST_OPS = 10_000_000
+"""The longest run in operations, as in a workload file."""
+LAST_SEED = 2**63 - 1
+"""The last seed, as in a workload file."""
 PATH, NEVER, LENGTH = Value("path"), Value("never"), Value(unit=length)
 INTO, MASTER = Value(folder=True), Value(unit=spark_master)
 CATALOG, CATALOGS = Value("path", unit=catalog_name), Value("path", unit=catalog_name, several=True)

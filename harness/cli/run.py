@@ -20,8 +20,10 @@ from harness.cli.lake import LakeOption, place_of
 from harness.cli.options import (
     CATALOG,
     DEFAULT_STORE,
+    LAST_SEED,
     LENGTH,
     MASTER,
+    MOST_OPS,
     NEVER,
     PATH,
     BadArgument,
@@ -84,12 +86,15 @@ class RunOptions(Options):
 
     workload: Annotated[str, typer.Argument(help="A workload file, or the name of a built-in workload (quick)."), PATH]
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the operations; default: the file's, else a new one.")
+        int | None,
+        typer.Option(min=0, max=LAST_SEED, help="Seed of the operations; default: the file's, else a new one."),
     ] = None
     store: StoreOption = DEFAULT_STORE
     writers: WritersOption = None
     operations: OperationsOption = None
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
+        None
+    )
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file."), LENGTH] = None
     catalog: Annotated[
         str | None,

@@ -25,6 +25,7 @@ from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
     INTO,
+    LAST_SEED,
     LENGTH,
     NEVER,
     PATH,
@@ -123,7 +124,9 @@ class SoakOptions(Options):
     runs: Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Number of runs; instead of a time.")] = None
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Seed of the night: which combinations come when, and the seed of each run."),
+        typer.Option(
+            min=0, max=LAST_SEED, help="Seed of the night: which combinations come when, and the seed of each run."
+        ),
     ] = None
     keep: Annotated[
         str | None,

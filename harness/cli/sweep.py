@@ -20,7 +20,9 @@ from harness.cli.options import (
     CATALOGS,
     DEFAULT_STORE,
     INTO,
+    LAST_SEED,
     LENGTH,
+    MOST_OPS,
     PATH,
     BadArgument,
     ClusterOption,
@@ -124,7 +126,9 @@ class SweepOptions(Options):
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="Runs of each combination, each with its own seed.")
     ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="First seed; the following runs count up from it.")] = None
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LAST_SEED, help="First seed; the following runs count up from it.")
+    ] = None
     catalog: Annotated[
         str | None, typer.Option(help="Catalogs, separated by commas: rest,jdbc; default: the file's."), CATALOGS
     ] = None
@@ -132,7 +136,9 @@ class SweepOptions(Options):
     time: Annotated[
         str | None, typer.Option(help="Length of each run as a time (20s, 1m); overrides the file."), LENGTH
     ] = None
-    ops: Annotated[int | None, typer.Option(min=1, help="Length in operations; overrides the file.")] = None
+    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
+        None
+    )
     writers: WritersOption = None
     operations: OperationsOption = None
     session: SessionOption = None

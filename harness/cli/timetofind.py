@@ -18,6 +18,7 @@ from harness.cli.lake import LakeOption, keeping, place_of
 from harness.cli.options import (
     DEFAULT_STORE,
     INTO,
+    LAST_SEED,
     LENGTH,
     NEVER,
     PATH,
@@ -64,7 +65,7 @@ class TimeToFindOptions(Options):
         PATH,
     ] = None
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of searches of each defect and order.")] = 5
-    seed: Annotated[int, typer.Option(min=0, help="The first seed; the others follow it.")] = 1
+    seed: Annotated[int, typer.Option(min=0, max=LAST_SEED, help="The first seed; the others follow it.")] = 1
     order: Annotated[
         str,
         typer.Option(help="Who decides the order of requests, several with commas."),

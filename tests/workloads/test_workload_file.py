@@ -20,7 +20,7 @@ from workloads.file.mode import AS_USERS, QUICK
 from workloads.file.scenario import Scenario
 from workloads.file.workload import LIBRARY, Workload, WorkloadError, find
 from workloads.file.workload_text import load, parse
-from workloads.file.yamlfile import validated
+from workloads.file.yamlfile import FileError, read_text, validated
 from workloads.operations.kinds import KINDS
 
 GOOD = """\
@@ -33,6 +33,15 @@ operations:
   insert: 2
   delete: {weight: 1, keys: own}
 """
+
+
+def test_a_file_that_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_bytes(b"workload: w\nseed: \xff\n")
+    with pytest.raises(
+        FileError, match=r"w\.yaml:2: not UTF-8 text: byte 19 is no part of a character; give a text file"
+    ):
+        read_text(path)
 
 
 @pytest.mark.parametrize("path", sorted(LIBRARY.glob("*.yaml")), ids=lambda p: p.stem)

@@ -22,6 +22,7 @@ import yaml
 from pydantic import BeforeValidator, Field
 
 from workloads.file import parameters, plainyaml
+from workloads.file.filekinds import FILE_KINDS
 from workloads.file.meant import suggest
 from workloads.file.workload import LIBRARY as WORKLOADS
 from workloads.file.workload import Workload, WorkloadError
@@ -105,9 +106,10 @@ def find(name: str) -> Path:
 
 
 def is_experiment(text: str) -> bool:
-    """Whether the text of a YAML file has keys of an experiment; false if it cannot be read."""
+    """Whether the text of a YAML file has keys of an experiment; false if it cannot be read, or is known as a file of another kind."""
     try:
         data: Any = plainyaml.value_of(text)
     except (yaml.YAMLError, ValueError, RecursionError):  # such as a date that does not exist
         return False
-    return isinstance(data, dict) and any(key in data for key in EXPERIMENT_KEYS)
+    others = FILE_KINDS.keys() - {"workload"}
+    return isinstance(data, dict) and not others & data.keys() and any(key in data for key in EXPERIMENT_KEYS)

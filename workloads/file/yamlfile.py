@@ -299,7 +299,10 @@ def read_text(path: Path) -> str:
     """
     try:
         return document(path).decode().replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError:
-        raise FileError(f"{path}: not UTF-8 text") from None
+    except UnicodeDecodeError as e:
+        line = e.object.count(b"\n", 0, e.start) + 1
+        raise FileError(
+            f"{path}:{line}: not UTF-8 text: byte {e.start + 1} is no part of a character; give a text file, saved as UTF-8"
+        ) from None
     except OSError as e:
         raise FileError(f"{path}: cannot be read: {e.strerror}") from None

@@ -62,6 +62,11 @@ def last_line(stderr: str) -> str:
         (["run", "quick", "--ops", "none"], "'--ops': must be a whole number; see"),
         (["run", "quick", "--ops", "3", "--time", "3s"], "give one of them"),
         (["run", "quick", "--time", "soon"], "must be a length of time"),
+        (["run", "quick", "--ops", "9" * 23, "--dry-run"], "Invalid value for '--ops': must be at most 10000000"),
+        (
+            ["run", "quick", "--seed", "9" * 23, "--dry-run"],
+            "Invalid value for '--seed': must be at most 9223372036854775807",
+        ),
         (
             ["run", "quick", "--guard", "local"],
             "--guard local: quick has no Delta table whose commits it could guard; leave it out, or give --format delta",

@@ -103,6 +103,13 @@ def test_a_file_that_varies_nothing_needs_an_option(tmp_path: Path) -> None:
     assert "says nothing to vary; give --vary" in refused(tmp_path, text=text)
 
 
+def test_a_suite_with_a_key_of_an_experiment_is_called_a_suite(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("suite: s\nlength: 10s\ncatalogs: [rest]\ncells: []\n")
+    done = CliRunner().invoke(app, ["run", str(path)])
+    assert "this is a suite file, not a workload file; `icequake soak" in str(done.exception)
+
+
 def test_run_refuses_an_experiment(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text(FILE)
