@@ -22,7 +22,7 @@ from workloads.file.yamlfile import FileError, KeyPath, Lines, Problem, read_tex
 
 SUFFIXES = (".yaml", ".yml")
 
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}|\Z)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -181,7 +181,10 @@ def _filled(value: Any, key_path: KeyPath, source: Source, known: Mapping[str, s
         name = match[1]
         if name is None:
             return "${"
-        if not _NAME.fullmatch(name):
+        if not match[2]:  # what stands behind the name may be secret
+            begun = "".join(_NAME.findall(name)[:1])
+            source.wrong(key_path, f"{key}: ${{{begun} is not closed; write ${{NAME}}, or $${{ for the text ${{ itself")
+        elif not _NAME.fullmatch(name):
             source.wrong(key_path, f"{key}: ${{{name}}} is not the name of an environment variable")
         elif name not in known:
             source.wrong(key_path, f"{key}: the environment variable {name} is not set; export it")

@@ -20,7 +20,7 @@ from harness.cli.options import (
     INTO,
     LAST_SEED,
     LENGTH,
-    MOST_OPS,
+    LONGEST_IN_OPS,
     PATH,
     BadArgument,
     ClusterOption,
@@ -91,9 +91,9 @@ class CompareOptions(Options):
     time: Annotated[
         str | None, typer.Option(help="Length of each run as a time (90s, 5m); overrides the file."), LENGTH
     ] = None
-    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
-        None
-    )
+    ops: Annotated[
+        int | None, typer.Option(min=1, max=LONGEST_IN_OPS, help="Length in operations; overrides the file.")
+    ] = None
     writers: WritersOption = None
     operations: OperationsOption = None
     vary: VaryOption = None

@@ -167,7 +167,7 @@ def catalog_name(name: str) -> str:
     return name
 
 
-MOST_OPS = 10_000_000
+LONGEST_IN_OPS = 10_000_000
 """The longest run in operations, as in a workload file."""
 LAST_SEED = 2**63 - 1
 """The last seed, as in a workload file."""

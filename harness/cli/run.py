@@ -22,8 +22,8 @@ from harness.cli.options import (
     DEFAULT_STORE,
     LAST_SEED,
     LENGTH,
+    LONGEST_IN_OPS,
     MASTER,
-    MOST_OPS,
     NEVER,
     PATH,
     BadArgument,
@@ -92,9 +92,9 @@ class RunOptions(Options):
     store: StoreOption = DEFAULT_STORE
     writers: WritersOption = None
     operations: OperationsOption = None
-    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
-        None
-    )
+    ops: Annotated[
+        int | None, typer.Option(min=1, max=LONGEST_IN_OPS, help="Length in operations; overrides the file.")
+    ] = None
     time: Annotated[str | None, typer.Option(help="Length as a time (90s, 5m); overrides the file."), LENGTH] = None
     catalog: Annotated[
         str | None,

@@ -22,7 +22,7 @@ from harness.cli.options import (
     INTO,
     LAST_SEED,
     LENGTH,
-    MOST_OPS,
+    LONGEST_IN_OPS,
     PATH,
     BadArgument,
     ClusterOption,
@@ -136,9 +136,9 @@ class SweepOptions(Options):
     time: Annotated[
         str | None, typer.Option(help="Length of each run as a time (20s, 1m); overrides the file."), LENGTH
     ] = None
-    ops: Annotated[int | None, typer.Option(min=1, max=MOST_OPS, help="Length in operations; overrides the file.")] = (
-        None
-    )
+    ops: Annotated[
+        int | None, typer.Option(min=1, max=LONGEST_IN_OPS, help="Length in operations; overrides the file.")
+    ] = None
     writers: WritersOption = None
     operations: OperationsOption = None
     session: SessionOption = None

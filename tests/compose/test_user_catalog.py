@@ -62,6 +62,10 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
         (("spark:", "properties:"), ":2: unknown key 'properties' (did you mean spark?)"),
         (("  type: rest\n", ""), ":2: spark: needs type (rest, hive, jdbc, glue, nessie, hadoop) or catalog-impl"),
         (("MY_SECRET", "MY_SECRT"), ":5: credential: the environment variable MY_SECRT is not set; export it"),
+        (
+            ("MY_SECRET}", "MY_SECRET"),
+            ":5: credential: ${MY_SECRET is not closed; write ${NAME}, or $${ for the text ${ itself",
+        ),
         (("MY_SECRET", "CREDENTIAL"), ":5: credential: the environment variable CREDENTIAL is not set; export it"),
         (("${MY_SECRET}", "${MY SECRET}"), ":5: credential: ${MY SECRET} is not the name of an environment variable"),
         (
