@@ -60,7 +60,7 @@ def test_a_run_leaves_history_table_logs_results_and_page(recorded: RunFolder) -
     assert json.loads(recorded.results.read_text())["valid"] is True
     assert "<html" in recorded.report.read_text()
     assert recorded.state()["state"] == "complete" and recorded.state()["peak_memory_bytes"] > 1e9
-    assert recorded.state()[EVIDENCE] == recorded.evidence and "proxy.jsonl" in recorded.evidence
+    assert recorded.state()[EVIDENCE] == recorded.evidence and len(recorded.evidence) >= 3, "the logs of its tables"
 
 
 def test_it_meets_conflicts_and_knows_how_every_operation_ended(recorded: RunFolder) -> None:
