@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -281,6 +281,12 @@ class SweepOptions(Options):
 
         return tell
 
+    def _longer(self, seed: int, time: str) -> str:
+        """The command that makes all runs of this sweep anew, each so long."""
+        vary = [f"{k}={','.join(v)}" for k, v in self._values.items()]
+        catalogs = ",".join(self._catalogs)
+        return self.again(vary=vary, catalog=catalogs, seed=seed, time=time, ops=None, into=None, simulate=False)
+
     def _show(self, done: Comparison, into: Path, goes_on: str) -> int:
         from checkers.costs.simulated import sweeps
         from checkers.verdict import exit_code
@@ -294,7 +300,7 @@ class SweepOptions(Options):
         if self.simulate:
             found = sweeps.predict(done, into, lambda c: engaged(self._spec, c), cores=os.cpu_count() or 1)
             points, notes = found.points, found.notes
-        made = page.of(done, goes_on, points, notes)
+        made = page.of(done, goes_on, points, notes, partial(self._longer, done.seeds[0]))
         written = render.write(made, into)
         if self.output is not None:
             write_output(self.output, render.data(made))

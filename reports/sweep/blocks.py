@@ -106,7 +106,7 @@ def glance(c: Comparison) -> Table:
         verdict = replace(comparing.verdict_cell(c, x), below=())
         cells = [replace(comparing.cell_of(BY_KEY[k], c.spreads.get((k, x))), below=()) for k in SWEPT_FIGURES]
         first = [tag("a", rest[x] or "–", href=f"#{anchor(n)}")] if named else []
-        marked = [TableCell("← choose" if x in best else "", mark="best")] if best else []
+        marked = [TableCell(f"← {best[x]}" if x in best else "", mark="best")] if best else []
         rows.append(TableRow([*first, *values, verdict, *cells, *marked]))
     return Table(columns, rows)
 

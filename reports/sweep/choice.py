@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from statistics import median
 
 from checkers.costs import curves
 from checkers.costs.comparison import FEWEST_RUNS, Comparison, Contender, apart, seeds_needed, varied_label
@@ -12,7 +14,7 @@ from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.replace import replace
 from reports.drawing.figures import spread
 from reports.sweep.sentences import SILENCES, listed
-from workloads.file.pasteable import typed
+from workloads.file.pasteable import commands_of, typed
 
 FAILED = "aborted"
 DECIDING = {FAILED: "failed writes", "commits_per_s": "commits a second", "write_p95_ms": "the p95 of writes"}
@@ -22,8 +24,18 @@ LOAD = ("writers", "interval", "swap-latency")
 """Parameters that say how much is asked of a table. Nobody chooses among their values, only at one of them."""
 
 
-def choice(c: Comparison) -> list[str]:
-    """Which values to choose at each load, on each catalog and release; or that the runs do not say. A sentence for each of these."""
+WORTH_SAYING = 0.1
+"""Share by which a median must be worse for that to be said of a choice though noise may be its reason."""
+Longer = Callable[[str], str]
+"""The command that makes the runs of a sweep anew, each as long as the argument says (``40s``)."""
+
+
+def choice(c: Comparison, longer: Longer | None = None) -> list[str]:
+    """Which values to choose at each load, on each catalog and release; or that the runs do not say. A sentence for each of these.
+
+    Args:
+        longer: for a choice that stands on few commits; None: the option alone is said.
+    """
     groups = _loads(c)
     if not groups:
         return ["No choice: only the load was varied, and no setting."]
@@ -31,9 +43,14 @@ def choice(c: Comparison) -> list[str]:
     for group, found in groups.items():
         where = curves.label(group, list(groups))
         said, best = _choice(c, found)
-        said += _in_icebergs_words(c, best, found) + _few(c, found)
+        said += _within_noise(c, best, found) + _in_icebergs_words(c, best, found) + _few(c, best, found, longer)
         out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
     return out
+
+
+def in_short(c: Comparison) -> list[str]:
+    """The first sentence of each :func:`choice`."""
+    return [f"{said.partition('. ')[0].removesuffix('.')}." for said in choice(c)]
 
 
 def _in_icebergs_words(c: Comparison, x: Contender | None, points: Sequence[Contender]) -> str:
@@ -43,9 +60,10 @@ def _in_icebergs_words(c: Comparison, x: Contender | None, points: Sequence[Cont
         return ""
     settings = [(k, v) for k, v in x.varied if k not in LOAD]
     differ = [(k, v) for k, v in settings if any(curves.value(y, k) != v for y in points)]
-    found = typed(differ)
+    ran = commands_of(_kinds(c))
+    found = typed(differ, ran)
     same = [pair for pair in (*_of_file(c), *settings) if pair[0] not in dict(differ)]
-    alike = f" All points had, too: {'; '.join(every)}." if (every := typed(same)) else ""
+    alike = f" All points had, too: {'; '.join(every)}." if (every := typed(same, ran)) else ""
     return f" In Iceberg's words: {'; '.join(found)}.{alike}" if found else ""
 
 
@@ -60,16 +78,63 @@ def _of_file(c: Comparison) -> Iterator[tuple[str, str]]:
     yield from ((k, v) for k, v in (each[0].items() if each else ()) if all(x.get(k) == v for x in each))
 
 
-def _few(c: Comparison, points: Sequence[Contender]) -> str:
-    """Where a choice, or that there is none, stands on few commits."""
-    few = [x for x in points if "few commits" in curves.silent(curves.committing(c, x))]
+def _kinds(c: Comparison) -> set[str]:
+    """The kinds of the operations in the mixes of the experiment's file, its phases' too."""
+    spec = mapping(c.header.get("workload"))
+    mixes = [spec, *mappings(spec.get("phases"))]
+    return {str(kind) for m in mixes for kind in mapping(m.get("operations"))}
+
+
+def _on_few(c: Comparison, points: Sequence[Contender]) -> list[Contender]:
+    """The points whose runs made fewer commits than :data:`checkers.costs.curves.FEW`."""
+    return [x for x in points if "few commits" in curves.silent(curves.committing(c, x))]
+
+
+def _few(c: Comparison, chosen: Contender | None, points: Sequence[Contender], longer: Longer | None) -> str:
+    """Where a choice, or that there is none, stands on few commits; a choice with the command that confirms it."""
+    few = _on_few(c, points)
+    if not few:
+        return ""
     which = "every point" if len(few) == len(points) else listed([_setting(x, points) for x in few])
-    return f" Mind: {which}: {SILENCES['few commits']}." if few else ""
+    if chosen is None:
+        return f" Mind: {which}: {SILENCES['few commits']}."
+    time = f"{_long_enough_s(c, few)}s"
+    with_time = f"--time {time}" if longer is None else longer(time)
+    return f" Only likely: {which}: fewer than {curves.FEW} commits a run. Confirm with {with_time}"
 
 
-def chosen(c: Comparison) -> set[Contender]:
-    """The points that :func:`choice` says to choose."""
-    return {x for found in _loads(c).values() if (x := _choice(c, found)[1]) is not None}
+def _long_enough_s(c: Comparison, few: Sequence[Contender]) -> int:
+    """Seconds, a multiple of ten, in which each of these points would make half as many commits again as are needed, at the pace seen; ten
+    times as long as a run was if none was made."""
+    lasted = max(m.seconds for x in few for m in c.measured(x))
+    made = min(median(m.commits for m in curves.committing(c, x)) for x in few)
+    return 10 * math.ceil(lasted * min(10.0, 1.5 * curves.FEW / made if made else 10.0) / 10)
+
+
+def _within_noise(c: Comparison, chosen: Contender | None, points: Sequence[Contender]) -> str:
+    """In which figures the chosen point has a worse median than another valid one though noise may be the reason; else empty."""
+    if chosen is None:
+        return ""
+    worse = []
+    for key, name in {**DECIDING, "retries_mean": "retries a commit"}.items():
+        f, own = BY_KEY[key], c.spreads.get((key, chosen))
+        others = [
+            s for y in points if y != chosen and c.valid(y) is True and (s := c.spreads.get((key, y))) is not None
+        ]
+        if own is None or not others:
+            continue
+        best = (max if f.better == "more" else min)(others, key=lambda s: s.median)
+        difference = best.median - own.median if f.better == "more" else own.median - best.median
+        if difference > WORTH_SAYING * abs(best.median) and apart(own, best) is not True:
+            worse.append(f"{name} {spread(f, own)} against {spread(f, best)}")
+    return f" Worse, but within noise: {'; '.join(worse)}." if worse else ""
+
+
+def chosen(c: Comparison) -> dict[Contender, str]:
+    """The points that :func:`choice` says to choose, each with the word for it: ``choose``, or ``likely`` where commits are few."""
+    groups = _loads(c).values()
+    best = {x: found for found in groups if (x := _choice(c, found)[1]) is not None}
+    return {x: "likely" if _on_few(c, found) else "choose" for x, found in best.items()}
 
 
 def _loads(c: Comparison) -> dict[Contender, list[Contender]]:
@@ -116,7 +181,8 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender |
             if price
             else ", and worse in nothing that decides"
         )
-        return f"choose {_setting(x, found)}: {why}{rest}.{_outs(out)}", x
+        verb = "likely" if _on_few(c, found) else "choose"
+        return f"{verb} {_setting(x, found)}: {why}{rest}.{_outs(out)}", x
     split = [f"{_setting(x, found)} is {_than(worse[x], found)} and better in another figure" for x in left if worse[x]]
     if split:
         return f"no choice: {'; '.join(split)}.{_outs(out)}", None

@@ -129,12 +129,17 @@ def banner(c: Comparison) -> Banner:
 
 
 def of(
-    c: Comparison, goes_on: str | None = None, predicted: Sequence[Predicted] = (), notes: Sequence[str] = ()
+    c: Comparison,
+    goes_on: str | None = None,
+    predicted: Sequence[Predicted] = (),
+    notes: Sequence[str] = (),
+    longer: choice.Longer | None = None,
 ) -> Page:
     """The page.
 
     Args:
         goes_on: the command that continues this sweep.
+        longer: the command that makes longer runs.
         notes: why a prediction is not near what was measured, and what could not be predicted.
     """
     spec = comparing.spec_of(c)
@@ -150,8 +155,8 @@ def of(
         f"{workload}, swept",
         banner(c),
         [
-            Section("Which to choose", "choice", [Text(choice.choice(c), "list")], terminal="", last=True),
-            Section("At a glance", "glance", [blocks.glance(c)], terminal=""),
+            Section("Which to choose", "choice", [Text(choice.choice(c, longer), "list")], terminal="", last=True),
+            Section("At a glance", "glance", [blocks.glance(c), Text(choice.in_short(c), "list")], terminal=""),
             Section("What it shows", "shows", [Text(sentences.findings(c, predicted), "list")], terminal=""),
             Section(along, "curves", _drawn(c, predicted, x), "Bars" if x is None else "Curves"),
             Section("One commit, taken apart", "commit", blocks.apart(c, measured)),
@@ -163,7 +168,7 @@ def of(
             Section("What was not tested", "untested", [silent], "Not tested", terminal="Not tested:"),
             comparing.runs_section(c, "point", lambda point: sentences.point(c, point)),
         ],
-        to_json(c, predicted),
+        to_json(c, predicted, longer),
         facts=[
             ("Workload", workload),
             *((name, ", ".join(values)) for name, values in curves.parameters(c.contenders).items()),
@@ -201,7 +206,7 @@ def _drawn(c: Comparison, predicted: Sequence[Predicted], x: Axis | None) -> lis
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any]:
+def to_json(c: Comparison, predicted: Sequence[Predicted] = (), longer: choice.Longer | None = None) -> dict[str, Any]:
     """The whole sweep as JSON values: points, lines with their knees, texts, predictions, runs."""
     x = curves.axis(c.contenders)
     return {
@@ -227,7 +232,7 @@ def to_json(c: Comparison, predicted: Sequence[Predicted] = ()) -> dict[str, Any
             for p in predicted
         ],
         "findings": sentences.findings(c, predicted),
-        "choice": choice.choice(c),
+        "choice": choice.choice(c, longer),
         "untested": sentences.untested(c),
         "runs": [r.to_json() for r in c.runs],
     }

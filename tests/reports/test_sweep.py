@@ -472,21 +472,42 @@ def test_the_chosen_point_is_said_in_icebergs_words_and_on_how_few_commits_it_st
         runs.append(replace(r, contender=replace(r.contender, varied=at), measures=kept))
     properties = {"commit.retry.num-retries": "20"}
     spec = {"workload": "race", "tables": [{"name": "t", "mode": "merge-on-read", "properties": properties}]}
-    (said,) = choice.choice(swept(*runs, workload=spec))
-    assert said.startswith("Choose layout=own-partition: ")
+    spec["operations"] = {"insert": {"weight": 2}, "update-counter": 2}
+    c = swept(*runs, workload=spec)
+    (said,) = choice.choice(c, lambda time: f"icequake sweep race --time {time}")
+    assert said.startswith("Likely layout=own-partition: ")
+    assert list(choice.chosen(c).values()) == ["likely"]
+    (short,) = choice.in_short(c)
+    assert said.startswith(short) and "Out:" not in short
     meant, _, alike = said.partition(" All points had, too: ")
     assert (
         "In Iceberg's words: CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is"
         in meant
     )
+    assert "ALTER TABLE t ADD PARTITION FIELD writer (files that it has keep their partition" in meant
     assert "write.update.mode" not in meant, "all points have it"
     assert alike.startswith(
-        "ALTER TABLE t SET TBLPROPERTIES ('write.delete.mode'='copy-on-write', 'write.update.mode'='copy-on-write', "
-        "'write.merge.mode'='copy-on-write'); ALTER TABLE t SET TBLPROPERTIES ('commit.retry.num-retries'='20')."
-    ), "the sweep's value, not the file's"
-    assert said.endswith(
-        " Mind: layout=own-partition: fewer than 20 commits a run: shares of so few say little. A longer run would."
-    )
+        "ALTER TABLE t SET TBLPROPERTIES ('write.update.mode'='copy-on-write'); "
+        "ALTER TABLE t SET TBLPROPERTIES ('commit.retry.num-retries'='20')."
+    ), "the sweep's value, not the file's, and of the one command that ran"
+    lasted = max(m.seconds for x in c.contenders for m in c.measured(x))
+    confirms = re.search(r" Only likely: layout=own-partition: fewer than 20 commits a run\. Confirm with (.*)$", said)
+    assert confirms and (time := re.fullmatch(r"icequake sweep race --time (\d+)s", confirms[1]))
+    assert int(time[1]) > lasted * 20 / 19
+
+
+def test_a_choice_says_what_is_worse_within_noise() -> None:
+    c = of_points(linear=(9.0, 9.5, 9.2), none=(5.0, 5.5, 5.2))
+    slow = {0: 90.0, 1: 300.0, 2: 310.0}
+    runs = [
+        replace(r, measures=replace(r.measures, figures={**r.measures.figures, "write_p95_ms": slow[r.seed]}))
+        if r.measures is not None and "linear" in str(r.contender)
+        else r
+        for r in c.runs
+    ]
+    (said,) = choice.choice(replace(c, runs=tuple(runs)))
+    assert "Choose backoff=linear" in said and " Worse, but within noise: the p95 of writes 300 ms (" in said
+    assert "within noise" not in choice.choice(c)[0]
 
 
 def test_a_sweep_with_too_few_seeds_ranks_nothing() -> None:
@@ -507,7 +528,7 @@ def test_a_sweep_with_too_few_seeds_ranks_nothing() -> None:
 def test_a_choice_is_made_at_each_load(race: Comparison) -> None:
     said = choice.choice(race)
     assert [s.partition(": ")[0] for s in said] == [f"writers={w}" for w in WRITERS]
-    assert all(s.partition(": ")[2].startswith(("choose backoff=", "no choice: ")) for s in said)
+    assert all(s.partition(": ")[2].startswith(("choose backoff=", "likely backoff=", "no choice: ")) for s in said)
 
 
 def test_what_was_not_tested_follows_from_the_runs(race: Comparison) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from workloads.ddl import table_properties
 from workloads.file.parameters import LAYOUTS
-from workloads.file.pasteable import typed
+from workloads.file.pasteable import commands_of, typed
 from workloads.tables import TableSpec
 
 
@@ -45,3 +45,21 @@ def test_properties_of_each_choice_stand_in_a_statement_and_the_rest_in_words() 
 
 def test_every_layout_has_words() -> None:
     assert all(typed([("layout", name)]) for name in LAYOUTS)
+
+
+@pytest.mark.parametrize(
+    ("operations", "ran"),
+    [
+        (["insert", "update-counter"], ("update",)),
+        (["merge-update", "delete"], ("delete", "merge")),
+        (["transfer"], ("update",)),
+        (["insert"], ()),
+        ([], ("delete", "update", "merge")),
+    ],
+)
+def test_only_properties_of_statements_that_ran_are_said(operations: list[str], ran: tuple[str, ...]) -> None:
+    assert commands_of(operations) == ran
+    said = typed([("mode", "copy-on-write")], ran)
+    assert [f"'write.{c}.mode'" in "".join(said) for c in ("delete", "update", "merge")] == [
+        c in ran for c in ("delete", "update", "merge")
+    ]

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 _COMMANDS = ("delete", "update", "merge")
+
+
+def _bucketed(n: str) -> str:
+    return (
+        f"CREATE TABLE … PARTITIONED BY (bucket({n}, id)); of a table that is there: ALTER TABLE t ADD PARTITION FIELD bucket({n}, id) "
+        f"(files that it has keep their partition until they are rewritten); measured with id modulo {n}"
+    )
+
+
 _LAYOUTS = {
     "one-partition": "leave PARTITIONED BY out: all rows lie in one partition",
     "own-partition": (
-        "CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is, and each writer changes only its own rows"
+        "CREATE TABLE … PARTITIONED BY (writer), where the column writer says whose row it is, and each writer changes only its own rows; "
+        "of a table that is there: ALTER TABLE t ADD PARTITION FIELD writer (files that it has keep their partition until they are rewritten)"
     ),
     "one-row": "nothing to set: all writers change one row",
     "sorted": "leave PARTITIONED BY out, and give each writer a range of ids of its own, so that its files hold no other writer's",
-    "bucketed": "CREATE TABLE … PARTITIONED BY (bucket(16, id)); measured with id modulo 16",
+    "bucketed": _bucketed("16"),
 }
 _APPENDS = {"fast": "newFastAppend()", "merge": "newAppend()"}
 
 
-def _per_command(setting: str) -> Callable[[str], Mapping[str, str]]:
-    return lambda value: {f"write.{command}.{setting}": value for command in _COMMANDS}
+def _per_command(setting: str) -> Callable[[str, Collection[str]], Mapping[str, str]]:
+    return lambda value, commands: {f"write.{c}.{setting}": value for c in _COMMANDS if c in commands}
 
 
-_PROPERTIES: Mapping[str, Callable[[str], Mapping[str, str]]] = {
+_PROPERTIES: Mapping[str, Callable[[str, Collection[str]], Mapping[str, str]]] = {
     "isolation": _per_command("isolation-level"),
     "mode": _per_command("mode"),
-    "format-version": lambda value: {"format-version": value},
+    "format-version": lambda value, _: {"format-version": value},
 }
 """Parameter → the properties of a table that it sets, as :func:`workloads.ddl.table_properties` has them."""
 _WORDS: Mapping[str, Callable[[str], str]] = {
     "layout": lambda value: _LAYOUTS.get(value, ""),
-    "partitions": lambda value: f"CREATE TABLE … PARTITIONED BY (bucket({value}, id)); measured with id modulo {value}",
+    "partitions": _bucketed,
     "append": lambda value: (
         f"a program appends by {_APPENDS[value]}; no property of a table says it" if value in _APPENDS else ""
     ),
@@ -41,15 +51,24 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def typed(varied: Sequence[tuple[str, str]]) -> list[str]:
+def commands_of(operations: Collection[str]) -> tuple[str, ...]:
+    """The statements of Spark's that operations of these kinds are (``update-counter``: an UPDATE); all if no kind is given."""
+    starts = {"update" if kind == "transfer" else kind.partition("-")[0] for kind in operations}
+    return tuple(c for c in _COMMANDS if c in starts or not operations)
+
+
+def typed(varied: Sequence[tuple[str, str]], commands: Collection[str] = _COMMANDS) -> list[str]:
     """What one types for these values of parameters: an ALTER TABLE for each that says a table's properties, since each is a choice of its own
     and may be another table's; then a text for each of the others. Empty if they say none.
 
     Of several values of one parameter the last one counts.
+
+    Args:
+        commands: the statements that ran; a property of another one is not said.
     """
     last = dict(varied)
     each = (
-        _PROPERTIES[name](value) if name in _PROPERTIES else {name: value} if "." in name else {}
+        _PROPERTIES[name](value, commands) if name in _PROPERTIES else {name: value} if "." in name else {}
         for name, value in last.items()
     )
     pairs = (
