@@ -172,8 +172,13 @@ class _Twice:
         self._decoder = json.JSONDecoder(object_pairs_hook=self._pairs)
 
     def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        self._found += [key for n, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:n])]
-        return dict(pairs)
+        whole = dict(pairs)
+        if len(whole) < len(pairs):
+            seen = set[str]()
+            for key, _ in pairs:
+                self._found += [key] * (key in seen)
+                seen.add(key)
+        return whole
 
     def first(self, text: str, begin: int) -> tuple[str | None, int]:
         """The first such key of the value that begins there, and where that value ends."""
