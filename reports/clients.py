@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from checkers.clients.jepsen import CLOCK, CONCURRENT, TRANSACTIONS
-from checkers.clients.models import ClientStats
+from checkers.clients.stats import ClientStats
 from checkers.costs.figures import ms
 from checkers.evidence.history import History, Operation
 from checkers.evidence.replace import replace

@@ -13,6 +13,7 @@ from typing import Any
 
 from checkers.clients import history_files, lists, models
 from checkers.clients.jepsen import GUESSED
+from checkers.clients.stats import ClientStats
 from checkers.evidence.history import EventError, History, HistoryError
 from checkers.evidence.runfolder import FULL
 from checkers.verdict import Verdict, exit_code
@@ -106,7 +107,7 @@ def _line(path: Path, event: int) -> str:
 def _folder(store: Path, path: Path, verdict: Verdict) -> Path:
     """Where the page of a history is: one folder for each file, as Jepsen calls every history the same, and in it one for each level."""
     whole = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    stats = verdict.stats_as(models.ClientStats)
+    stats = verdict.stats_as(ClientStats)
     into = store / "check" / f"{path.stem}-{whole}" / f"{stats['model']}-{stats['level']}"
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -122,7 +123,7 @@ def _folder(store: Path, path: Path, verdict: Verdict) -> Path:
 def lines(path: Path, v: Verdict, problems: Sequence[str] = ()) -> list[str]:
     """The verdict as lines of text; ``problems``: of the file, which come first, because the verdict is on what was read of it."""
     width = max(40, min(110, shutil.get_terminal_size((100, 24)).columns))
-    stats = v.stats_as(models.ClientStats)
+    stats = v.stats_as(ClientStats)
     mark, word = {True: ("✓", "Valid"), False: ("✕", "Anomalies found"), "unknown": ("?", "Unknown")}[v.valid]
     guessed = " (guessed from its operations; --model overrides it)" if stats.get("guessed") else ""
     out = [
@@ -145,14 +146,14 @@ def lines(path: Path, v: Verdict, problems: Sequence[str] = ()) -> list[str]:
     return out
 
 
-def counted(stats: models.ClientStats) -> str:
+def counted(stats: ClientStats) -> str:
     """How many operations were judged."""
     judged, recorded = stats["operations"], stats.get("recorded", stats["operations"])
     rest = f" of {recorded} (the others failed, or are reads without an answer)" if recorded > judged else ""
     return f"{judged} operations{rest}"
 
 
-def _levels(v: Verdict, stats: models.ClientStats) -> list[str]:
+def _levels(v: Verdict, stats: ClientStats) -> list[str]:
     """Which levels the history does not satisfy, the weakest, and which it does, the strongest."""
     broken, kept = ", ".join(stats.get("weakest_violated") or ()), ", ".join(stats.get("strongest_standing") or ())
     if v.valid is False:

@@ -14,9 +14,10 @@ from zipfile import ZipFile
 import pytest
 
 from checkers import selftest
+from checkers.clients.bank import ONLY_TOTALS
 from checkers.clients.history_files import from_json_lines, load
 from checkers.clients.jepsen import from_edn, to_edn
-from checkers.clients.models import ONLY_TOTALS, ORDER_IN_PART, ModelError, guess, judge, models
+from checkers.clients.models import ORDER_IN_PART, ModelError, guess, judge, models
 from checkers.evidence.history import History, HistoryError, read
 from checkers.selftest import recorded
 from harness.cli import app

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 import pytest
 
 from checkers.clients.jepsen import from_edn
-from checkers.clients.models import ClientStats
 from checkers.clients.models import judge as judge_clients
+from checkers.clients.stats import ClientStats
 from checkers.columns import check_columns
 from checkers.columns.engine import CHECKERS as SCREENED
 from checkers.columns.engine import ColumnsStats, ColumnsTable
