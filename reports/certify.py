@@ -50,10 +50,12 @@ MOST_BODY = 4000
 
 
 class Finding(NamedTuple):
-    """A document of icequake that tells why servers fail a requirement, and shows it with an engine; ``text``: how its summary begins."""
+    """A document of icequake that tells why servers fail a requirement, and shows it with an engine; ``text``: how its summary begins;
+    ``until``: what who runs such a server can do before it is mended, empty if nothing is known."""
 
     file: str
     text: str
+    until: str = ""
 
 
 FINDINGS = {
@@ -70,6 +72,8 @@ FINDINGS = {
         "docs/findings/rest-one-table-transaction.md",
         "Iceberg's RESTCatalogAdapter answers 204 to POST /v1/transactions/commit and makes nothing of the request, if another "
         "commit to the table comes after it has checked the requirements.",
+        "Let clients commit by the table's own endpoint, as Iceberg's Java client does, and DuckDB if it is attached with "
+        "DISABLE_MULTI_TABLE_COMMIT.",
     ),
     "unknown-deletes-nothing": Finding(
         "docs/findings/nessie-deleted-metadata.md",
@@ -181,7 +185,10 @@ def _facts(q: Question, a: RequirementResult) -> list[tuple[str, str]]:
     facts += [("known case", FINDINGS[q.id].text)] if q.id in FINDINGS else []
     facts += [("so it", f"{a.conclusion}s, {q.level}; {q.effect}"), ("tries", _often(a) or "1")]
     facts += [("how it was asked", _asked(q, a))] if q.asked else []
-    return facts + ([("what to do", q.to_do)] if q.to_do else [])
+    facts += [("what to do", q.to_do)] if q.to_do else []
+    return facts + (
+        [("until it is mended", until)] if (until := FINDINGS[q.id].until if q.id in FINDINGS else "") else []
+    )
 
 
 def _asked(q: Question, a: RequirementResult) -> str:

@@ -179,12 +179,14 @@ def _check(file: _File, source: Source) -> None:
             "s3.endpoint: name the store by s3: http://host:port/bucket (or --s3), because icequake reads it too",
         )
     uri = spark.get("uri", "")
+    meant = next((key for key in spark if nearest(key, ["uri"])), None)
+    if meant not in (None, "uri") and "uri" not in spark and (commit is None or commit.property == "uri"):
+        wrong(("spark", meant), f"{meant}: did you mean uri?")
+        return
     if unfilled(uri):
         return
     if not uri and TYPES.get(spark.get("type", ""), _UNKNOWN).http:
-        meant = next((key for key in spark if key != "uri" and nearest(key, ["uri"])), None)
-        remedy = ", the address of its server" if meant is None else f" (did you mean uri for {meant!r}?)"
-        wrong(("spark",), f"spark: type {spark['type']} needs uri{remedy}")
+        wrong(("spark",), f"spark: type {spark['type']} needs uri, the address of its server")
         return
     if TYPES.get(spark.get("type", ""), _UNKNOWN).http and uri and not uri.startswith(("http://", "https://")):
         wrong(("spark", "uri"), f"uri: {uri!r} does not begin with http:// or https://; write http://{uri}")

@@ -225,7 +225,7 @@ class CertifyOptions(Options):
         from reports import certify as page
         from reports.drawing import render
 
-        only = {"only": None} if self._beyond(whole) else {}
+        only = self._held(whole)
         certificate = whole.certificate(published(self.words(into=None, store=None, catalog=self.catalog, **only)))
         made = page.of(certificate, {r.id for r in self._asked})
         written = render.write(made, into)
@@ -240,13 +240,23 @@ class CertifyOptions(Options):
         """What an earlier command asked into this folder is on the page, too."""
         return {a.id for a in whole.answers} - {r.id for r in self._asked}
 
+    def _held(self, whole: Certify) -> dict[str, str | None]:
+        """The option ``--only`` by which a command asks all that the folder has answers to; empty if it is the one that was typed."""
+        from harness.certify.requirements import requirements
+
+        if not self._beyond(whole):
+            return {}
+        asked = {r.id for r in self._asked} | {a.id for a in whole.answers}
+        ids = [r.id for r in requirements()]
+        return {"only": None if asked.issuperset(ids) else ",".join(id for id in ids if id in asked)}
+
     def _show(self, whole: Certify, into: Path, certificate: Certificate, made: Page, written: Path) -> int:
         from checkers.certificate import Conclusion, compared
         from harness.certify.certify import LEFT
         from harness.cli.terminal import show
 
         beyond = self._beyond(whole)
-        only = {"only": None} if beyond else {}
+        only = self._held(whole)
         typer.echo()
         ends = {"page": written, "json": written.with_suffix(".json"), "again": self.again(into=None, **only)}
         left = {"left": left_over(places, into / LEFT, self._stores)} if (places := whole.left()) else {}
@@ -280,4 +290,5 @@ def left_over(places: Sequence[str], file: Path, stores: Collection[str] = ()) -
     remove = [f"{each} aws s3 rm --recursive{at}"] if all(p.startswith("s3:") for p in places) else []
     remove += [f"{each} rm -r --"] if not any("://" in p for p in places) else []
     how = f"; remove them: {remove[0]}" if remove else ""
+    how += " (aws: the AWS CLI, which icequake does not install)" if " aws " in how else ""
     return f"{len(places)} folders of dropped tables below {below} may have files: {file}{how}"

@@ -68,17 +68,20 @@ def verdict_if_stopped(folder: RunFolder) -> Iterator[None]:
     except BaseException as e:
         if not isinstance(e, KeyboardInterrupt) and stop.number is None:
             raise
+        told = False
         if folder.began and folder.state().get("state") != "complete":  # complete: it was stopped while it was judged
             with contextlib.suppress(Exception):  # the last line's command says what it is
                 judge(folder)
-        raise stopping.Stopped(way_on(folder)) from e
+                told = True
+        raise stopping.Stopped(way_on(folder, told=told)) from e
 
 
-def way_on(folder: RunFolder) -> str:
-    """How a run that did not come to its end is judged, in words."""
+def way_on(folder: RunFolder, *, told: bool = False) -> str:
+    """How a run that did not come to its end is judged, in words; ``told``: the verdict on what was recorded stands above."""
     if not folder.began:
         return f"before the first operation, so there is nothing to judge in {folder.path}"
-    return f"judge the run with: {command()} check {shlex.quote(str(folder.path))}"
+    first = "what it recorded is judged above; to see that again" if told else "judge the run with"
+    return f"{first}: {command()} check {shlex.quote(str(folder.path))}"
 
 
 CHECK_ENGINES = ("auto", "exact", "columns", "process", "spark")

@@ -39,10 +39,12 @@ def errors(run: Stored) -> tuple[tuple[str, str], ...]:
 
 def _said(ended: list[Operation]) -> str:
     conflicts: Counter[str] = Counter()
-    others = []
+    others, stopped = [], 0
     for o in ended:
         name = outcome.conflict_of(o)
-        if name is None:
+        if any(c == outcome.STOPPED for c, *_ in o.error or ()):
+            stopped += 1
+        elif name is None:
             others.append(o)
         else:
             conflicts[name] += 1
@@ -50,6 +52,8 @@ def _said(ended: list[Operation]) -> str:
     parts = [f"{words.grouped(g.count)} × {words.shorten(g.text, LONGEST_ERROR)}" for g in groups[:MOST_ERRORS]]
     if more := sum(g.count for g in groups[MOST_ERRORS:]):
         parts.append(f"{words.grouped(more)} with other errors")
+    if stopped:
+        parts.append(f"{words.grouped(stopped)} under way when the run was stopped")
     if conflicts:
         parts.append(f"{words.grouped(conflicts.total())} refused because of a conflict ({_classes(conflicts)})")
     return "; ".join(parts)

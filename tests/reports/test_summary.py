@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from checkers.evidence.outcome import STOPPED
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.verdict import Anomaly, MinimalHistory, Verdict
@@ -169,6 +170,14 @@ def test_a_run_whose_failures_are_all_conflicts_has_a_short_row(tmp_path: Path) 
     assert rows_of(with_errors(tmp_path, *ended), "failed") == [
         "3 refused because of a conflict (ValidationException 2, CommitFailedException 1)"
     ]
+
+
+def test_what_was_under_way_when_a_run_was_stopped_is_no_error_of_a_writer(tmp_path: Path) -> None:
+    stopped = [[STOPPED, "the run was stopped while the operation waited for its answer"]]
+    died = [["icequake.WriterDied", "w1"]]
+    ended = [("info", stopped), ("info", died), ("info", stopped)]
+    (said,) = rows_of(with_errors(tmp_path, *ended), "unknown")
+    assert said == "1 × WriterDied: w1; 2 under way when the run was stopped"
 
 
 def test_a_run_without_errors_has_no_row_of_errors(tmp_path: Path) -> None:

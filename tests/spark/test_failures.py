@@ -230,7 +230,9 @@ def test_ctrl_c_ends_a_run_in_order_with_its_verdict_so_far(tmp_path: Path) -> N
     assert process.returncode == 130
     assert "Traceback" not in out + err and "quick: Incomplete" in out
     assert "quick, seed 3: " in err.splitlines()[0] and str(folder) in err.splitlines()[0]
-    assert err.splitlines()[-1] == f"icequake: stopped by Ctrl-C; judge the run with: icequake check {folder}"
+    assert err.splitlines()[-1] == (
+        f"icequake: stopped by Ctrl-C; what it recorded is judged above; to see that again: icequake check {folder}"
+    )
     assert ours(mark) == []
     assert json.loads((folder / "run.json").read_text())["state"] == "interrupted"
     results = json.loads((folder / "results.json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -198,7 +199,7 @@ def test_what_files_it_may_have_left_is_named_with_how_to_remove_them(own: Path,
         f"{len(places)} folders of dropped tables below s3://reference may have files: {into / 'left.txt'}; remove them: "
         in out
     )
-    assert f"tr '\\n' '\\0' < {into / 'left.txt'} | xargs -0 -n1 aws s3 rm --recursive" in out
+    assert f"tr '\\n' '\\0' < {into / 'left.txt'} | xargs -0 -n1 aws s3 rm --recursive (aws: the AWS CLI" in out
 
 
 def test_the_command_that_removes_files_reaches_the_store_of_the_file(own: Path, tmp_path: Path) -> None:
@@ -290,9 +291,9 @@ def test_what_is_asked_of_a_finished_certificate_is_asked_anew_and_its_other_ans
     assert "mine null-ref" not in out and "null-ref  " not in out, "only what was asked now has a row"
     assert "  others  3 other answers of this folder stay: none fails (certify.html)" in out
     assert 'id="null-ref"' in (into / "certify.html").read_text(), "the page has all"
-    assert "--only" not in json.loads(old.read_text())["command"], (
-        "the page has more answers than this command asked for"
-    )
+    for command in (json.loads(old.read_text())["command"], out.partition("  again")[2].splitlines()[0]):
+        (only,) = re.findall(r"--only (\S+)", command)
+        assert set(only.split(",")) == {*FAST.split(","), "txn-same-table-twice"}, "all that the page has, and no more"
 
 
 def test_the_command_that_is_printed_asks_again(own: Path, tmp_path: Path) -> None:
@@ -539,8 +540,11 @@ def test_a_failure_of_which_a_finding_tells_has_its_words_on_the_page_and_names_
         failure = replace(answer(Level.MUST, Severity.LOSS, Conclusion.FAIL), id=id)
         whole = Certificate({"c": ""}, [requirement.question], [failure], "", "", "")
         assert finding.text in repr(page.of(whole).sections[1]).replace("\\'", "'")
+        assert repr(("until it is mended", finding.until)) in repr(page.of(whole).sections[1]) or not finding.until
         assert finding.file in typed("--explain", id)[1]
         assert "docs/" not in repr(page.of(whole)), "who reads it has no clone"
+    remedy = (ROOT / "workloads" / "scenarios" / "rest-lost-transaction.yaml").read_text().partition("\nremedy: ")[2]
+    assert remedy.startswith(page.FINDINGS["txn-one-table"].until.removesuffix(".")), "as the scenario says it"
     assert page.FINDINGS.keys() == {
         "checked-at-the-swap",
         "expiry-spares-refs",

@@ -120,13 +120,18 @@ def test_a_run_that_is_stopped_gives_its_verdict_so_far_and_the_command_that_jud
     folder = a_run(recorded_run, tmp_path / "a run", "interrupted")
     with pytest.raises(stopping.Stopped) as stopped, check.verdict_if_stopped(folder):
         raise KeyboardInterrupt
-    assert stopped.value.line == f"judge the run with: {command()} check '{folder.path}'"
+    assert (
+        stopped.value.line == f"what it recorded is judged above; to see that again: {command()} check '{folder.path}'"
+    )
     assert folder.results.exists() and "Incomplete" in capsys.readouterr().out
 
 
 def test_a_run_that_is_stopped_while_it_is_judged_is_not_judged_again(recorded_run: Path, tmp_path: Path) -> None:
     folder = a_run(recorded_run, tmp_path / "run", "complete")
-    with pytest.raises(stopping.Stopped, match="icequake check"), check.verdict_if_stopped(folder):
+    with (
+        pytest.raises(stopping.Stopped, match=r"^judge the run with: .*icequake check"),
+        check.verdict_if_stopped(folder),
+    ):
         raise KeyboardInterrupt
     assert not folder.results.exists()
 
