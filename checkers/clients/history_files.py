@@ -35,12 +35,12 @@ from checkers.clients.jepsen import (
     GUESSED,
     HistoryBuilder,
     Notation,
-    TimeForms,
     cut,
     error_chain_of,
     from_edn,
     read_event,
 )
+from checkers.clients.times import TimeForms
 from checkers.clients.values import to_json
 from checkers.evidence import history
 from checkers.evidence.history import FORMAT, History, HistoryError

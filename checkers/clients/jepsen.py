@@ -36,17 +36,15 @@ from __future__ import annotations
 
 import bisect
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, get_args
 
 from checkers.clients import edn
 from checkers.clients.edn import EdnError, Keyword
 from checkers.clients.in_time import Placed, in_order, in_time
 from checkers.clients.scan import Scanner
+from checkers.clients.times import TimeForms, as_ns, ns_of, same_form
 from checkers.clients.values import NAME, from_json, to_json, transaction
 from checkers.evidence.history import FORMAT, NEMESIS, ErrorChain, Event, EventType, History, HistoryError
 from checkers.evidence.record import RecordError, decoded, shown
@@ -309,7 +307,7 @@ def _scan(builder: HistoryBuilder | EventList, text: str, file: str, times: Time
         for e in scanner.events(offset):
             offset = e.end
             if e.time is not None and False not in times:
-                _same_form(times, False, e.begin, builder.where)
+                same_form(times, False, e.begin, builder.where)
             builder.add(e.begin, type=e.type, process=e.process, f=e.f, value=e.value, time=e.time, index=e.number)
         form = next(reader.forms(offset), None)
         if form is None:
@@ -348,17 +346,6 @@ class Notation:
         return ", ".join(map(self.mark.format, names[:-1])) + " or " * (len(names) > 1) + self.mark.format(names[-1])
 
 
-TimeForms = dict[bool, int]
-"""Whether times are in ISO form → where the first one is."""
-
-
-def _same_form(forms: TimeForms, iso: bool, offset: int, fail: Callable[[int, str], HistoryError]) -> None:
-    """Add the form of a time. Raises HistoryError: those before have another one, and may count from another moment."""
-    forms.setdefault(iso, offset)
-    if len(forms) > 1:
-        raise fail(offset, "its time is a number and others are in ISO form, or the reverse; write all in one form")
-
-
 def read_event(
     fail: Callable[[int, str], HistoryError],
     offset: int,
@@ -374,7 +361,7 @@ def read_event(
         forms: of the times of the events before; this one's is added.
 
     Raises:
-        HistoryError: it is none, or its time is of another form than theirs: see :func:`_same_form`.
+        HistoryError: it is none, or its time is of another form than theirs: see :func:`same_form`.
     """
     says = says or EDN
     bare = form.value if isinstance(form, edn.Tagged) else form
@@ -408,9 +395,9 @@ def read_event(
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number >= 1 << 63):
             unit = " of nanoseconds" if name == "time" else ""
             found = says.show(_plain(number))
-            raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {found}{_as_ns(name, number)}")
+            raise fail(offset, f"expected {says(name)} to be a whole number{unit}, found {found}{as_ns(name, number)}")
     if forms is not None and time is not None:
-        _same_form(forms, time is not written, offset, fail)
+        same_form(forms, time is not written, offset, fail)
     op, table = _plain(op), _plain(table)
     for name, text in (("op", op), ("table", table)):
         if text is not None and not isinstance(text, str):
@@ -434,48 +421,6 @@ def read_event(
         "index": index,
         "extra": extra,
     }
-
-
-def ns_of(text: str) -> int | None:
-    """Nanoseconds since 1970 of a time in ISO 8601 with its zone, such as ``2026-11-28T09:30:00.123456789Z``; None if it is none.
-
-    Without a zone nobody knows which moment it is, and two clients may mean different ones.
-    """
-    if (found := _ISO.fullmatch(text)) is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(f"{found['seconds']}{found['zone']}")
-    except ValueError:
-        return None
-    seconds = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(seconds=1)
-    return seconds * 1_000_000_000 + int((found["fraction"] or "").ljust(9, "0")[:9])
-
-
-_ISO = re.compile(
-    r"(?P<seconds>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
-)
-
-
-def _as_ns(name: str, found: Any) -> str:
-    """How a time in another form is written, if that is known."""
-    if name != "time":
-        return ""
-    if isinstance(found, float | Decimal):
-        return "; if it counts seconds, write round(seconds * 1_000_000_000)"
-    if isinstance(found, str) and found.strip().isdigit():
-        return "; write it without quotes"
-    if isinstance(found, int) and not isinstance(found, bool):
-        return f"; it must be below {1 << 63}"
-    try:
-        datetime.fromisoformat(found)
-    except (ValueError, TypeError):
-        if isinstance(found, str) and _ISO.fullmatch(found):
-            return "; it has the form of a time in ISO 8601, but there is no such date or time of day"
-        return ""
-    return f"; a time in ISO form needs date, time and zone, such as {_SAMPLE}"
-
-
-_SAMPLE = "2026-11-28T09:30:00.123Z"
 
 
 def _plain(v: edn.Value) -> Any:

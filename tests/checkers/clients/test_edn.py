@@ -22,6 +22,7 @@ from checkers.clients.edn import Char, EdnError, Keyword, List, Map, Set, Symbol
 from checkers.clients.history_files import from_log, load
 from checkers.clients.jepsen import from_edn, to_edn
 from checkers.clients.models import ModelError, judge
+from checkers.clients.times import ns_of
 from checkers.evidence import history
 from checkers.evidence.history import Event, History, HistoryError
 from harness.cli import clienthistory
@@ -672,7 +673,7 @@ def test_a_packed_history_is_read_as_the_file_in_it(tmp_path: Path, recorded_run
     ],
 )
 def test_a_time_in_iso_form_is_a_moment_if_it_has_its_zone(text: str, ns: int | None) -> None:
-    assert jepsen.ns_of(text) == ns
+    assert ns_of(text) == ns
 
 
 def test_iso_times_order_events_whose_lines_are_not_in_order() -> None:
