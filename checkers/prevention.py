@@ -53,7 +53,8 @@ KEYS: Final = (
 )
 """Behind an advice that asks for a catalog with idempotency keys: what `icequake certify` got for an answer (docs/certify.md)."""
 SERIALIZABLE: Final = Prevention(
-    "Set `write.{delete,update,merge}.isolation-level` to `serializable`, or keep these operations from running at once.",
+    "Set `write.delete.isolation-level` (for DELETE), `write.update.isolation-level` (UPDATE) and `write.merge.isolation-level` "
+    "(MERGE) to `serializable`, or keep these operations from running at once.",
     apart=_APART,
     keeps_apart=True,
 )

@@ -28,6 +28,9 @@ TITLES = {
 """Keys of a plan's versions → how they are called."""
 OURS = ("icequake", "iceberg-jar", "iceberg-commit")
 
+NOTHING_EXPECTED = "No anomaly is expected."
+"""What the library's workloads say of themselves; an issue is of a run that had one."""
+
 
 def run_issue(run: Stored, workload: str, command: str, not_small: str) -> str:
     """The text.
@@ -41,7 +44,8 @@ def run_issue(run: Stored, workload: str, command: str, not_small: str) -> str:
     first = [shape.told[0] for shape in shapes if stories_view.mark(run, shape.told[0].story) == ""]
     told = first or [shape.told[0] for shape in shapes]
     parts = [f"# {_sentence(', '.join(stories_view.headline(run)))}"]
-    parts += [run.plan.description] if run.plan.description else []
+    about = run.plan.description.replace(NOTHING_EXPECTED, "").strip()  # the run showed one
+    parts += [about] if about else []
     parts += ["## Versions", "\n".join(f"* {line}" for line in _versions(run))]
     parts += ["## Steps", *_steps(run, workload, command), f"No fewer statements are known that show it. {not_small}"]
     parts += ["## Expected", EXPECTED, "## Actual"]

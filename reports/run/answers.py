@@ -150,7 +150,13 @@ def blocks(run: Stored, found: Sequence[CardSubject]) -> list[Block]:
             for a, *more in zip(every, until, known, strict=False)
         ]
         out += [Text([tag("b", "Avoid it; what is known of it")], "answer")]
-        out += [Pairs([(f"{n}.", said) for n, said in enumerate(avoided, 1) if said], "about")]
+        first = {said: n for n, said in reversed([*enumerate(avoided, 1)])}
+        pairs = [
+            (f"{n}.", said if first[said] == n else f"as for {first[said]}")
+            for n, said in enumerate(avoided, 1)
+            if said
+        ]
+        out += [Pairs(pairs, "about")]
     return out + ([Text([words.OWN_TABLES], "note")] if every else [])
 
 

@@ -133,6 +133,12 @@ def who_and_how(view: StoryView) -> str:
     return f"{view.who} {view.story.how}" if view.story.how else view.who
 
 
+def by_whom(view: StoryView) -> str:
+    """``By Spark``, or the sentence of :func:`who_and_how` where it says what they did."""
+    said = who_and_how(view)
+    return f"{said[:1].upper()}{said[1:]}" if view.story.how else f"By {said}"
+
+
 def mark(run: Stored, story: Story) -> str:
     """``expected`` or ``allowed`` if the workload says that of all anomalies of a story; else empty."""
     marks = {run.mark(a) for a in stories.anomalies_of(story, run.verdicts)}

@@ -136,7 +136,7 @@ def _several(run: Stored, every: Sequence[answers.RunAnswer], to: _Terminal) -> 
     for n, a in enumerate(every[: answers.MOST_ANSWERS], 1):
         out += ["", *(f"  {to.paint(x.strip(), 'bold')}" for x in to.wrap(f"{n}. {a.title(run)}", "  "))]
         out += to.wrap(words.shorten(answers.damaged(run, a), MOST_DAMAGED), "    ")
-        out += to.wrap(f"By {stories_view.who_and_how(a.views[0])}; {answers.standing(run, a)}.", "    ")
+        out += to.wrap(f"{stories_view.by_whom(a.views[0])}; {answers.standing(run, a)}.", "    ")
         wanted = {s.text for story in a.stories for s in story.repairs}
         known = dict.fromkeys(k for v in a.views for k in v.known)
         for label, said in (

@@ -1397,6 +1397,13 @@ def test_second_opinions_are_no_steps_but_other_names(run: Path) -> None:
     assert "    also named: lost-update (isolation)" in lines and not [x for x in lines if "one is gone" in x]
 
 
+def test_an_issue_of_what_a_run_showed_does_not_say_that_nothing_is_expected(run: Path) -> None:
+    loaded = stored.load(run)
+    about = loaded.plan.model_copy(update={"description": "Writers of nine tables. No anomaly is expected."})
+    said = run_issue(altered(loaded, plan=about, told=Stories((), (lost(0, "orders"),))), "", "icequake run x", "")
+    assert "\n\nWriters of nine tables.\n\n" in said and "No anomaly is expected" not in said
+
+
 def test_an_operation_that_reads_and_was_not_seen_says_so(run: Path) -> None:
     text = read(page.write(run).read_text()).text
     assert "not recorded" in text

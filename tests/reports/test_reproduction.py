@@ -298,7 +298,7 @@ def test_an_issue_of_a_shrunk_scenario_names_its_file_and_a_work_around() -> Non
     small = SCENARIOS["undelete"].model_copy(update={"scenario": "undelete-small", "remedy": ""})
     text = issue(small, typed="shrunk/a b.yaml")
     assert "`icequake export 'shrunk/a b.yaml' --as script -o undelete-small.py`" in text
-    assert "## Work-around\n\nSet `write.{delete,update,merge}.isolation-level` to `serializable`" in text
+    assert "## Work-around\n\nSet `write.delete.isolation-level` (for DELETE), " in text
 
 
 @pytest.mark.parametrize(

@@ -282,6 +282,16 @@ def test_the_terminal_says_once_what_is_the_same_for_several_kinds(tmp_path: Pat
     ]
 
 
+def test_who_did_it_is_a_sentence_and_the_page_says_once_how_it_is_avoided(tmp_path: Path) -> None:
+    story = replace(STORY, how="answered 204 to the commit and did not make it", remedy="Set `x` to serializable.")
+    other = replace(story, name="lost-commit", headline="Another", how="")
+    folder = run(tmp_path, said(GONE, FALSE, valid=False, told=Stories((), (story, other))))
+    text = terminal(folder)
+    assert "    Spark answered 204 to the commit and did not make it; " in text and "    By Spark; " in text
+    avoided = page.render(folder).partition("Avoid it; what is known of it")[2].partition("</dl>")[0]
+    assert avoided.count("to serializable.") == 1 and "as for 1" in avoided
+
+
 def test_a_run_with_many_kinds_of_harm_is_told_in_a_screen_and_a_half(tmp_path: Path) -> None:
     """Each kind has a block or a line, and what to do is said once; the page has each event."""
     remedy = (
