@@ -180,7 +180,10 @@ def _check(file: _File, source: Source) -> None:
         )
     uri = spark.get("uri", "")
     meant = next((key for key in spark if nearest(key, ["uri"])), None)
-    if meant not in (None, "uri") and "uri" not in spark and (commit is None or commit.property == "uri"):
+    has_uri = spark.get("type") in TYPES and (
+        commit is None or commit.property == "uri"
+    )  # a class may have any other key
+    if has_uri and meant not in (None, "uri") and "uri" not in spark:
         wrong(("spark", meant), f"{meant}: did you mean uri?")
         return
     if unfilled(uri):

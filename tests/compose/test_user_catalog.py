@@ -51,6 +51,12 @@ def described(tmp_path: Path, text: str, **variables: str) -> user_file.UserCata
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_class_may_call_its_address_as_it_likes(tmp_path: Path) -> None:
+    own = REST.replace("type: rest\n  uri:", "catalog-impl: com.example.Catalog\n  url:").partition("commit:")[0]
+    loaded = described(tmp_path, own + "pyiceberg: {type: rest, uri: 'http://localhost:8181'}\n")
+    assert loaded.spark["url"] == "http://localhost:8181"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
