@@ -337,7 +337,7 @@ def _linearizable(h: History, model: str, keyed: bool | None) -> Verdict:
     except linearizable.UnfitHistory as e:
         if e.op is None:
             raise HistoryError(e.why) from None
-        raise EventError(events[e.op][-1], e.why) from None
+        raise EventError(events[e.op][0 if e.asked else -1], e.why) from None
     anomalies = tuple(_nonlinearizable(k, model, events) for k in result.failures)
     notes = [f"{_of_key(k)}not decided: {k.explanation}" for k in result.undecided]
     if keyed is None and result.keyed is not False:

@@ -53,11 +53,12 @@ class UnfitHistory(ValueError):
     Attributes:
         op: the operation; None: it is about none.
         why: the message without it.
+        asked: whether it is about what the operation was asked for, in its invocation, and not about what came.
     """
 
-    def __init__(self, op: str | None, why: str) -> None:
+    def __init__(self, op: str | None, why: str, *, asked: bool = False) -> None:
         super().__init__(why if op is None else f"{op}: {why}")
-        self.op, self.why = op, why
+        self.op, self.why, self.asked = op, why, asked
 
 
 def freeze(v: Any) -> Hashable:
@@ -129,7 +130,8 @@ def by_key(operations: Iterable[Operation], keyed: bool) -> dict[Hashable, list[
         value = [o.result[0], None] if reads and o.value is None and _is_pair(o.result) else o.value
         result = o.result
         if not _is_pair(value):
-            raise UnfitHistory(o.op, f"expected a value of the form [key, value], found {explain.value(value)}")
+            why = f"expected a value of the form [key, value], found {explain.value(value)}"
+            raise UnfitHistory(o.op, why, asked=o.value is not None)
         if _is_pair(result) and result[0] == value[0]:
             result = result[1]
         elif o.type == "ok" and reads:

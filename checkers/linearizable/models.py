@@ -111,7 +111,7 @@ class CasRegister(Register):
                 raise _not_known(o, self.name, "read, write, cas")
             return super().call(o, value, result)
         if not isinstance(value, list) or len(value) != 2:
-            raise UnfitHistory(o.op, f"expected a cas of [old, new], found {explain.value(value)}")
+            raise UnfitHistory(o.op, f"expected a cas of [old, new], found {explain.value(value)}", asked=True)
         start, end = bounds(o)
         return Call(o.op, o.process, "cas", (freeze(value[0]), freeze(value[1])), None, False, start, end)
 
@@ -141,7 +141,8 @@ class Counter(Model):
             raise _not_known(o, self.name, "add, read")
         number = value if o.f == "add" else result
         if (o.f == "add" or end != NEVER) and (isinstance(number, bool) or not isinstance(number, int)):
-            raise UnfitHistory(o.op, f"expected a whole number to {o.f}, found {explain.value(number)}")
+            why = f"expected a whole number to {o.f}, found {explain.value(number)}"
+            raise UnfitHistory(o.op, why, asked=o.f == "add")
         if o.f == "read":
             return Call(o.op, o.process, "read", None, number, True, start, end)
         return Call(o.op, o.process, "add", number, None, False, start, end)
@@ -233,16 +234,21 @@ class MultiRegister(Model):
 
     def call(self, o: Operation, value: Any, result: Any) -> Call:
         start, end = bounds(o)
-        answer = result if end != NEVER else value
+        asked = end == NEVER
+        answer = value if asked else result
         if not isinstance(answer, list):
             raise UnfitHistory(
-                o.op, f'expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {explain.value(answer)}'
+                o.op,
+                f'expected a transaction such as [["w", 1, 2], ["r", 3, null]], found {explain.value(answer)}',
+                asked=asked,
             )
         steps = []
         for m in answer:
             if not isinstance(m, list) or len(m) != 3 or m[0] not in _MICRO:
                 raise UnfitHistory(
-                    o.op, f'expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {explain.value(m)}'
+                    o.op,
+                    f'expected a micro-operation such as ["w", 1, 2] or ["r", 3, null], found {explain.value(m)}',
+                    asked=asked,
                 )
             steps.append((_MICRO[m[0]], freeze(m[1]), freeze(m[2])))
         reads = all(f == "r" for f, _, _ in steps)
@@ -280,7 +286,7 @@ MODELS: Mapping[str, type[Model]] = {
 
 
 def _not_known(o: Operation, model: str, known: str) -> UnfitHistory:
-    return UnfitHistory(o.op, f"the model {model} has no operation {o.f!r}; it has: {known}")
+    return UnfitHistory(o.op, f"the model {model} has no operation {o.f!r}; it has: {known}", asked=True)
 
 
 def _list(o: Operation, result: Any, end: int) -> Sequence[Any]:

@@ -751,6 +751,7 @@ def test_an_operation_that_its_model_does_not_know_is_told_by_its_line(text: str
     ("events", "says"),
     [
         ([("invoke", "cas", 5)], ":1: expected a cas of [old, new], found 5"),
+        ([("invoke", "cas", [1]), ("info", "cas", [1, 2])], ":1: expected a cas of [old, new], found [1]"),
         ([("invoke", "read", None), ("ok", "put", 5), ("invoke", "put", 5)], ":3: cannot determine the kind of history (put, read)"),
         ([("invoke", "transfer", None), ("ok", "transfer", None), ("invoke", "write", 1)], ":3: cannot determine the kind of history (tr"),
         ([("invoke", "txn", None)], ":1: cannot determine the kind of history (txn)"),
