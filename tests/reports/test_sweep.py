@@ -471,7 +471,10 @@ def test_the_chosen_point_is_said_in_icebergs_words_and_on_how_few_commits_it_st
         at = (("writers", "2"), ("layout", layout), ("mode", "copy-on-write"))
         runs.append(replace(r, contender=replace(r.contender, varied=at), measures=kept))
     properties = {"commit.retry.num-retries": "20"}
-    spec = {"workload": "race", "tables": [{"name": "t", "mode": "merge-on-read", "properties": properties}]}
+    spec: dict[str, Any] = {
+        "workload": "race",
+        "tables": [{"name": "t", "mode": "merge-on-read", "properties": properties}],
+    }
     spec["operations"] = {"insert": {"weight": 2}, "update-counter": 2}
     c = swept(*runs, workload=spec)
     (said,) = choice.choice(c, lambda time: f"icequake sweep race --time {time}")
