@@ -66,7 +66,7 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         ("model", f"{model}{' (guessed)' if stats.get('guessed') else ''}"),
         ("level", level),
         ("weakest violated", ", ".join(stats.get("weakest_violated") or ())),
-        ("strongest standing", ", ".join(stats.get("strongest_standing") or ())),
+        ("strongest kept", ", ".join(stats.get("strongest_standing") or ())),
         ("events", "numbered from 0, in the order of time"),
         (
             "times",

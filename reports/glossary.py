@@ -242,6 +242,30 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "unknown outcome its writer goes on as another process, writer + number of writers."
         ),
         OPERATION_ID: Word("The id of an operation: writer 2, its operation number 39, both counted from 0."),
+        "told": Word(
+            "What a writer got as the end of its operation: `ok`, `fail`, or nothing. With a fault it may differ from what the catalog did."
+        ),
+        "guard": Word(
+            "What keeps two commits from overwriting each other in a catalog: compare and swap (only the version that was read is replaced), a "
+            "lock, or nothing ([catalogs/README.md](catalogs/README.md))."
+        ),
+        "wire": Word(
+            "The protocol in which a writer asks its catalog: `http`, `postgres`, `thrift`, `aws` or `s3` (in a catalog's own file: `commit: "
+            "{wire: http}`). A proxy of that protocol sees the requests, and faults strike them."
+        ),
+        "part": Word(
+            "Of a row: the column by which a partitioned table is partitioned. A part of a workload is a phase."
+        ),
+        "maker": Word(
+            "Of an engine: the project that makes it, whose tracker gets the report. Of a snapshot or a row: the operation that made it."
+        ),
+        "set back": Word(
+            "Of a branch of a table: made to name an older snapshot again, by a rollback or by a lost commit. What came after it is no longer "
+            "in its history."
+        ),
+        "unit": Word(
+            "In what a number of the lake is counted: ms, s, a share from 0 to 1, a rate a second, or a count ([lake.md](lake.md))."
+        ),
         "acknowledged": Word("The writer was told that its operation took effect (`ok`)."),
         "known": Word(
             "A scenario of the library shows the same anomalies. The line has the command that shows them and, "

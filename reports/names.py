@@ -66,6 +66,8 @@ class Explained:
         alone = not self.checkers and self.name in OF_HISTORIES
         remedy = OF_HISTORIES[self.name][1] if alone else self.meaning.remedy
         yield "what to do", f"{now} {remedy}".lstrip()
+        if broken := levels.weakest(levels.violated([self.name])):
+            yield "forbidden by", f"{', '.join(broken)}, and what implies {'one of them' if len(broken) > 1 else 'it'}"
         if self.rule is not None:
             yield "the rule", f"{self.rule.promise} ({self.rule.section})"
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 _WIDTH = 100
 LINEARIZABLE = "linearizable"
 LINEARIZABLE_MEANS = "Each operation takes effect at one moment between its invocation and its acknowledgement."
+_LINEARIZABLE = (
+    f"{LINEARIZABLE_MEANS} A table at serializable is held to that; at snapshot a statement may scan at one moment and commit at a later one, "
+    "while a read still has one moment."
+)
+MOST_SCENARIOS = 3
+"""Scenarios that show an anomaly, which its explanation names."""
 
 
 @dataclass(frozen=True)
@@ -130,22 +137,35 @@ def _anomaly(name: str) -> Iterator[str]:
 
     found = names.explained(name, _library()) if name in names.names() or name.startswith("G") else None
     if found is not None:
-        yield from _entry(f"{name}: an anomaly", found.meaning.sentence, found.facts())
+        yield from _entry(f"{name}: an anomaly", found.meaning.sentence, _fewer(found.facts()))
+
+
+def _fewer(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Facts with the first scenarios alone that show it."""
+    for heading, text in facts:
+        *run, last = text.split(" ", 2 + MOST_SCENARIOS)
+        more = last.split(" ")
+        if heading == "shown by" and len(more) > 1:
+            yield heading, " ".join(run)
+            yield "and by", f"{len(more)} others (docs/anomalies.md)"
+        else:
+            yield heading, text
 
 
 def _level(name: str) -> Iterator[str]:
     from checkers.isolation import levels
 
     if name in levels.LEVELS:
-        implied = ", ".join(sorted(levels.contained(name) - {name})) or "nothing"
+        weaker = levels.IMPLIES.get(name, ())
+        implied = ", ".join(weaker) + (
+            f", and what {'these imply' if len(weaker) > 1 else 'it implies'}" if weaker else "nothing"
+        )
         every = (x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
         forbidden = ", ".join(dict.fromkeys(every))
         facts = [("forbids", forbidden), ("implies", implied)]
         yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
     if name == LINEARIZABLE:
-        yield from _entry(
-            f"{name}: a level of single operations", LINEARIZABLE_MEANS, [("compare", "strict-serializable")]
-        )
+        yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, [("compare", "strict-serializable")])
 
 
 def _model(name: str) -> Iterator[str]:
@@ -330,8 +350,10 @@ _COMMAND = "run it"
 """The fact that is a command: it is never broken into lines."""
 
 _LISTS = (
+    "forbidden by",
     "found by",
     "shown by",
+    "and by",
     "forbids",
     "implies",
     "compare",
@@ -366,5 +388,6 @@ def _whole(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without backticks, on one line."""
+    """Without backticks, on one line; a link to another page of docs/ is that page's path."""
+    text = re.sub(r"\[[^\]]*\]\(([\w/-]+\.md)[^)]*\)", r"docs/\1", text)
     return " ".join(text.replace("`", "").split())

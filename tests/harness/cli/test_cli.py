@@ -572,7 +572,12 @@ def test_a_level_names_each_anomaly_that_it_forbids_once(tmp_path: Path) -> None
         ("write skew", ["write-skew: an anomaly"]),
         ("deletion-vector", ["deletion vector: a word"]),
         ("seed", ["A number from which a run draws"]),
-        ("priority", ["goes first"]),
+        ("priority", ["goes first", "(docs/order.md)"]),
+        ("G-single", ["forbidden by      parallel-snapshot-isolation, repeatable-read, and what implies one of them"]),
+        ("missing-file", ["prove delta-vacuum-in-flight duckdb-502-unreadable duckdb-reply-dropped\n", "14 others"]),
+        ("strict-serializable", ["implies           strong-session-serializable, strong-snapshot-isolation, and what"]),
+        ("linearizable", ["a statement may scan at one", "moment and commit at a later one"]),
+        *((word, ["a word of icequake"]) for word in ("guard", "unit", "part", "maker", "wire", "set back", "told")),
         ("minimal history", ["The fewest operations"]),
         ("sequence number", ["The number of a commit"]),
         ("provoked", ["the faults that icequake made"]),
@@ -588,6 +593,11 @@ def test_a_name_is_explained_as_all_that_it_is(name: str, says: list[str], tmp_p
     done = inside("explain", name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [s for s in says if s not in done.stdout] == []
+
+
+def test_an_explanation_is_plain_text() -> None:
+    every = {n: "\n".join(line for book in names._BOOKS for line in book(n)) for n in names._known()}
+    assert {n for n, text in every.items() if "](" in text or "`" in text} == set()
 
 
 def test_every_engine_and_catalog_has_a_page_and_a_command_that_runs_it() -> None:

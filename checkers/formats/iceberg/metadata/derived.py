@@ -191,21 +191,21 @@ def schema_differences(due: Mapping[str, Any], has: Mapping[str, Any] | None) ->
         a, b = meaning(meant.get(id)), meaning(found.get(id))
         if a is None or b is None:
             f = a or b
-            word = "is not due" if a is None else "is due, and missing"
+            word = "should not be there" if a is None else "should be there, and is missing"
             words.append(f"the column {f.get('name')} ({f.get('type')}, field id {id}) {word}")
             continue
         other = [k for k in sorted({*a, *b}) if a.get(k) != b.get(k) and not (k == "doc" and k not in b)]
         words += [
             f"the {k} of column {b.get('name') if k != 'name' else a.get('name')} (field id {id}) is {b.get(k, 'nothing')}, "
-            f"and {a.get(k, 'nothing')} is due"
+            f"and should be {a.get(k, 'nothing')}"
             for k in other
         ]
     if not words and [*meant] != [*found]:
-        words.append(f"its columns are in the order {[*found]}, and {[*meant]} is due")
+        words.append(f"its columns are in the order {[*found]}, and should be in {[*meant]}")
     rest = ({k: meaning(v) for k, v in (s or {}).items() if k not in ("fields", "schema-id")} for s in (due, has))
     a, b = ({k: v for k, v in s.items() if v is not None and v != []} for s in rest)
     words += [
-        f"its {k} is {b.get(k, 'nothing')}, and {a.get(k, 'nothing')} is due"
+        f"its {k} is {b.get(k, 'nothing')}, and should be {a.get(k, 'nothing')}"
         for k in sorted({*a, *b})
         if a.get(k) != b.get(k)
     ]
