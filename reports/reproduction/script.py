@@ -241,7 +241,7 @@ def _imports(engines: set[str], rest: bool) -> str:
         "time",
         "traceback",
     }
-    lines = [f"import {n}" for n in sorted(names if rest else names - {"socket", "struct", "time"})]
+    lines = [f"import {n}" for n in sorted(names if rest else names - {"socket", "struct"})]
     lines.insert(len(lines), "from datetime import datetime, timezone")
     lines += (
         [

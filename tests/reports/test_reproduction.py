@@ -58,6 +58,10 @@ def test_a_script_is_python_that_imports_nothing_of_icequake(name: str) -> None:
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     imported |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert {i.partition(".")[0] for i in imported} <= {*sys.stdlib_module_names, *OTHERS}
+    used = {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
+    known = {i.partition(".")[0] for i in imported}
+    known |= {a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert used & sys.stdlib_module_names <= known
     told = [
         ast.literal_eval(d.args[0])
         for n in tree.body
