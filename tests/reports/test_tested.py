@@ -103,7 +103,9 @@ def played(
     ]
     spark = SimpleNamespace(_jvm=MagicMock(), sql=lambda _: None)
     spark._jvm.org.apache.iceberg.IcebergBuild.fullVersion.return_value = "Apache Iceberg 1.13.0 (commit f1x)"
-    fakes = dict.fromkeys(("catalog_server", "start_spark", "session", "properties", "in_files"), lambda *_: spark)
+    fakes = dict.fromkeys(
+        ("catalog_server", "start_spark", "session", "properties", "in_files", "tell"), lambda *_: spark
+    )
     names = {
         "STEPS": steps,
         "WRITERS": [],
@@ -168,7 +170,7 @@ def test_the_last_line_says_what_the_exit_code_means(
     monkeypatch.setattr("sys.argv", ["undelete.py", *options])
     found |= {"PYSPARK": "4.1.9", "HEADLINE": "x", "argparse": argparse, "sys": sys, "tempfile": tempfile}
     found |= {"shutil": shutil, "signal": SimpleNamespace(SIGTERM=15, SIGINT=2, signal=lambda *_: None), "re": re}
-    found["os"] = SimpleNamespace(environ={}, path=os.path, _exit=ended.append)
+    found |= {"threading": SimpleNamespace(), "os": SimpleNamespace(environ={}, path=os.path, _exit=ended.append)}
     found["main"]()
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].strip() == last and ended == [int(last[10])]
