@@ -24,8 +24,6 @@ _LINEARIZABLE = (
     f"{LINEARIZABLE_MEANS} A table at serializable is held to that; at snapshot a statement may scan at one moment and commit at a later one, "
     "while a read still has one moment."
 )
-MOST_SCENARIOS = 3
-"""Scenarios that show an anomaly, which its explanation names."""
 
 
 @dataclass(frozen=True)
@@ -137,19 +135,7 @@ def _anomaly(name: str) -> Iterator[str]:
 
     found = names.explained(name, _library()) if name in names.names() or name.startswith("G") else None
     if found is not None:
-        yield from _entry(f"{name}: an anomaly", found.meaning.sentence, _fewer(found.facts()))
-
-
-def _fewer(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Facts with the first scenarios alone that show it."""
-    for heading, text in facts:
-        *run, last = text.split(" ", 2 + MOST_SCENARIOS)
-        more = last.split(" ")
-        if heading == "shown by" and len(more) > 1:
-            yield heading, " ".join(run)
-            yield "and by", f"{len(more)} others (docs/anomalies.md)"
-        else:
-            yield heading, text
+        yield from _entry(f"{name}: an anomaly", found.meaning.sentence, found.facts())
 
 
 def _level(name: str) -> Iterator[str]:
@@ -353,7 +339,6 @@ _LISTS = (
     "forbidden by",
     "found by",
     "shown by",
-    "and by",
     "forbids",
     "implies",
     "compare",

@@ -574,7 +574,6 @@ def test_a_level_names_each_anomaly_that_it_forbids_once(tmp_path: Path) -> None
         ("seed", ["A number from which a run draws"]),
         ("priority", ["goes first", "(docs/order.md)"]),
         ("G-single", ["forbidden by      parallel-snapshot-isolation, repeatable-read, and what implies one of them"]),
-        ("missing-file", ["prove delta-vacuum-in-flight duckdb-502-unreadable duckdb-reply-dropped\n", "14 others"]),
         ("strict-serializable", ["implies           strong-session-serializable, strong-snapshot-isolation, and what"]),
         ("linearizable", ["at snapshot a statement may", "while a read still has one"]),
         *((word, ["a word of icequake"]) for word in ("guard", "unit", "part", "maker", "wire", "set back", "told")),

@@ -74,7 +74,7 @@ def test_what_the_user_forces_or_what_is_empty_is_replaced(tmp_path: Path) -> No
         (tmp_path / name).write_text(MINE if force else "")
         done = inside("export", "undelete", "--as", "script", "-o", name, *force, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "undelete" in (tmp_path / name).read_text()
+        assert "DELETE FROM c.repro.t" in (tmp_path / name).read_text()
 
 
 def test_a_missing_folder_is_made(tmp_path: Path) -> None:
