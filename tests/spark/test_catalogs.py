@@ -36,7 +36,7 @@ tables:
   - {{name: b, mode: copy-on-write}}
 writers: 2
 keys: {{space: 8}}
-phases: [{{name: main, length: {{time: 40s}}, rate: 2}}]
+phases: [{{name: main, length: {{time: 60s}}, rate: 2}}]
 op_timeout: 90s
 operations: {{insert: 6, update-append: 3, delete: 2, merge-upsert: 2, read: 1, set-property: 1}}
 nemesis:
@@ -78,13 +78,12 @@ def test_a_catalog_shows_its_scenarios_and_keeps_what_it_promises_while_its_serv
     assert exit_code(results.valid) in ((0,) if entry.guard != "none" else (0, 1)), results
     whole = history.read(folder.history)
     told = whole.operations()
-    assert all(o.completed is not None for o in told)
+    assert len(told) > 24 and all(o.completed is not None for o in told)
     last = [o for o in told if o.invoked.extra.get("phase") == "final-reads"]
-    assert len(told) > len(last), "the load ran; how many operations it made is a matter of speed"
     assert last and all(o.type == "ok" for o in last), "its server is back, with its data"
     evidence = load_evidence(folder.path)
     assert all(log.complete and not log.missing_files for log in evidence.logs.values())
-    # While the server is down operations fail at once, so how many get through is a matter of speed, too; the seeds are from before.
+    # While the server is down operations fail at once, so how many get through is a matter of speed; the seeds are from before.
     assert all(log.main() for log in evidence.logs.values())
     requests = [json.loads(line) for line in folder.proxy.read_text().splitlines()]
     commits = [r for r in requests if r["kind"] == "commit" and r["service"] == "catalog"]
