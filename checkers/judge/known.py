@@ -12,7 +12,9 @@ them only later (:data:`LATER`), and
 * **engine:** an operation of each anomaly was executed by one of its engines, and its special operations, and those of other engines than
   Spark, were invoked on the table by the same engines. Operations by transaction are there if proxies saw an anomaly's commit come by that
   endpoint, whoever sent it;
-* **fault:** each of its faults, by verb and service, was on while an operation of the anomalies ran.
+* **fault:** each of its faults, by verb and service, was on while an operation of the anomalies ran. A lost reply (``drop-reply``) of a JDBC
+  catalog is there as well if proxies saw the database carry out a commit of the anomalies, and its client take the answer for a broken
+  connection (:data:`TAKEN_FOR_LOST`): it sends the commit again, whatever broke.
 
 All of that is looked up in the run's evidence. It is still a hint to a person: the same anomalies can have another cause. What of it a run
 did not have is said in words (:func:`unlike`), and so is what a scenario asks of one (:func:`asks`).
@@ -20,7 +22,8 @@ did not have is said in words (:func:`unlike`), and so is what a scenario asks o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -95,6 +98,9 @@ LATER: Mapping[str, frozenset[str]] = {
     "row-id-overlap": frozenset({"file-row-id", "next-row-id"}),
 }
 """Name → names of what it comes of, if anything comes after: a run that ended, or went on in another way, need not show it."""
+TAKEN_FOR_LOST = re.compile(r"UPDATE [1-9]\d*(?:, told (?:0800[0367]|40001) .*|(?P<cut> \(nemesis: not told\)))")
+"""PostgreSQL's answer to an accepted commit, as in the proxy log, of which its client heard nothing, or one of the SQLSTATEs upon which
+Iceberg's ``JdbcClientPool`` connects and sends the statement again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +332,8 @@ class _Happened:
     Attributes:
         engines: of each anomaly's operations, if the history has any.
         kinds: the operations on their tables: kind and engine.
-        faults: verb and service of those that were on while an operation of theirs ran; one on their tables if they name none.
+        faults: verb and service of those that were on while an operation of theirs ran; one on their tables if they name none. With a lost
+            reply if one of its commits was one to its client.
         errors: classes, without their packages, by which the first operation of each ended.
         by_endpoint: whether a commit came by the endpoint of transactions.
         formats: of their tables.
@@ -350,10 +357,12 @@ class _Happened:
         on_tables = [o for o in operations.values() if tables & {*tables_of(o), None}]
         own = {o.op: o for these in ran for o in these} or {o.op: o for o in on_tables}
         first = [operations[op] for a in found for op in a.ops[:1] if op in operations]
+        faults = frozenset(_faults(evidence.history, [*own.values()]))
+        answers = [s.answer for t in tables for s in evidence.swaps.get(str(t), ()) if s.op in own]
         return _Happened(
             [frozenset(o.engine for o in these) for these in ran if these],
             frozenset((o.f, o.engine) for o in on_tables),
-            frozenset(_faults(evidence.history, [*own.values()])),
+            faults | _lost_replies(faults, answers),
             frozenset(c.rsplit(".", 1)[-1] for o in first for c in _classes(o)),
             any(a.evidence.get(pointer.ENDPOINT) == pointer.TRANSACTIONS for a in found),
             frozenset(evidence.logs[t].table_format if t in evidence.logs else ICEBERG for t in map(str, tables)),
@@ -453,6 +462,14 @@ def _faults(whole: history.History, operations: Sequence[history.Operation]) -> 
     for window in windows(whole.events) if kinds else ():
         if any(window.overlaps(o.start, LATEST if o.end is None else o.end) for o in operations):
             yield from kinds.get(window.name, ())
+
+
+def _lost_replies(faults: Collection[tuple[str, str]], answers: Iterable[str]) -> set[tuple[str, str]]:
+    """The fault ``drop-reply`` of the catalog if one of the answers to accepted commits was as good as lost to its client."""
+    # A duplicate's first reply is not told, either, and the second one is: that is no broken connection.
+    cut = ("cut", "catalog") in faults and ("duplicate", "catalog") not in faults
+    taken = (m for a in answers if (m := TAKEN_FOR_LOST.fullmatch(a)) is not None)
+    return {("drop-reply", "catalog")} if any(cut or m["cut"] is None for m in taken) else set()
 
 
 def _software(s: Mapping[str, Any]) -> str:

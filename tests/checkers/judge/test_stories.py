@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from checkers.evidence.evidence import Evidence
 from checkers.evidence.history import NEMESIS, Event
+from checkers.evidence.proxylog import PointerSwap
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import Plan
 from checkers.evidence.tablelog import Commit
@@ -91,6 +92,34 @@ def test_a_good_run_has_no_story(name: str) -> None:
 def test_a_defect_is_named_for_its_catalog_and_its_fault(ran: RunFacts | None, verb: str, named: bool) -> None:
     told = check(with_fault(broken().evidence, verb), ran=ran).told
     assert any(s.known for s in told.stories) is named
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer", "op", "named"),
+    [
+        ("answer", "UPDATE 1, told 40001 (nemesis)", None, True),
+        ("answer", "UPDATE 1, told 08006 (nemesis)", None, True),
+        ("cut", "UPDATE 1 (nemesis: not told)", None, True),
+        ("answer", "UPDATE 1, told 57P01 (nemesis)", None, False),  # the client does not send the statement again
+        ("answer", "200, told 503 (nemesis)", None, False),  # another protocol, another client
+        ("answer", "UPDATE 1", None, False),  # the writer was told what became of it
+        ("duplicate", "UPDATE 1 (nemesis: not told)", None, False),  # no connection broke
+        ("answer", "UPDATE 1, told 40001 (nemesis)", "w9-9", False),  # another operation's commit
+    ],
+)
+def test_a_lost_acknowledgement_is_one_whatever_broke_it(verb: str, answer: str, op: str | None, named: bool) -> None:
+    """The JDBC client sends a commit again upon these answers: what proxies saw it told decides, not what the fault is called."""
+    b = broken()
+    new = b.evidence.logs[b.table].metadata[-1].location
+    swap = PointerSwap(1, 2, 0, op or b.culprit.op, None, new, answer)
+    seen = replace(with_fault(b.evidence, verb), swaps={b.table: (swap,)})
+    found = [Anomaly(n, c, b.table, "seen", ops=(b.culprit.op,)) for c, n in CAUSES]
+    assert bool(known_defects(JDBC, found, seen)) is named
+    elsewhere = RunFacts("mine", "hive", "1.12.0")
+    assert not known_defects(elsewhere, found, seen), "another catalog's client"
+
+
+CAUSES = [("commits", "false-failure"), ("replay", "missing-file"), ("metadata", "missing-file")]
 
 
 def test_a_fault_that_was_not_on_while_its_operation_ran_explains_nothing() -> None:
