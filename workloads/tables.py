@@ -32,7 +32,7 @@ TableFormatName = Literal["iceberg", "delta"]
 ICEBERG: TableFormatName = "iceberg"
 DELTA: TableFormatName = "delta"
 
-GuardName = Literal["s3-conditional", "s3-single-driver", "local"]
+GuardName = Literal["s3-conditional", "s3-put-if-absent", "s3-put-if-absent-idempotent", "s3-single-driver", "local"]
 """What keeps two writers from making the same version of a Delta table (``compose.catalogs.delta``)."""
 
 

@@ -39,12 +39,28 @@ class LogStore:
     session: Mapping[str, str] = field(default_factory=dict)
 
 
+CONDITIONAL = {"spark.delta.logStore.s3a.impl": "ConditionalLogStore"}
+NO_READ_BACK = {"spark.hadoop.icequake.log-store.read-back": "false"}
+"""A property of ``ConditionalLogStore.java``."""
+
 GUARDS: Mapping[GuardName, LogStore] = {
     "s3-conditional": LogStore(
         summary="icequake's class ConditionalLogStore on S3A",
         promise="one winner for every version: the object store refuses to write N.json if it exists",
         guard="compare-and-swap",
-        session={"spark.delta.logStore.s3a.impl": "ConditionalLogStore"},
+        session=CONDITIONAL,
+    ),
+    "s3-put-if-absent": LogStore(
+        summary="ConditionalLogStore, which takes every refusal for another writer's version",
+        promise="one winner for every version, but a writer that lost its reply takes its own version for another's",
+        guard="compare-and-swap",
+        session=CONDITIONAL | NO_READ_BACK,
+    ),
+    "s3-put-if-absent-idempotent": LogStore(
+        summary="the same, and Delta looks for its own transaction in the version that it lost to (commit.idempotencyCheck)",
+        promise="one winner for every version, which knows its own transaction id",
+        guard="compare-and-swap",
+        session=CONDITIONAL | NO_READ_BACK | {"spark.databricks.delta.commit.idempotencyCheck.enabled": "true"},
     ),
     "s3-single-driver": LogStore(
         summary="Delta's default on S3A, S3SingleDriverLogStore",

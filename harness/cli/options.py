@@ -125,6 +125,13 @@ def catalog_names() -> Iterable[str]:
     return CATALOGS
 
 
+def guard_names() -> Iterable[str]:
+    """The guards that icequake knows."""
+    from compose.catalogs.delta import GUARDS
+
+    return GUARDS
+
+
 def engine_names() -> Iterable[str]:
     """The engines that icequake knows."""
     from workloads.engines.engines import ENGINES
@@ -241,7 +248,7 @@ FormatOption = Annotated[
 GuardOption = Annotated[
     str | None,
     typer.Option("--guard", help="What guards the commits of Delta tables (docs/formats.md); overrides the file."),
-    Value(choices=("s3-conditional", "s3-single-driver", "local")),
+    Value(choices=guard_names, what="guard"),
 ]
 
 

@@ -17,10 +17,12 @@ import org.apache.hadoop.fs.Path;
  *
  * <p>The version is written by S3A's conditional create (Hadoop 3.4.2 and newer): a PUT with {@code If-None-Match: *}. After any error
  * the object tells what became of it, because S3A sends a request whose reply was lost again, and that is refused because of the first
- * one. Each transaction has a {@code txnId} of its own, so equal bytes are the writer's own.
+ * one. Each transaction has a {@code txnId} of its own, so equal bytes are the writer's own. With {@value #READ_BACK} = false it does
+ * not look, as stores that only know put-if-absent do, and a refusal is always another writer's version.
  */
 public final class ConditionalLogStore extends HadoopFileSystemLogStore {
   private static final String NO_OVERWRITE = "fs.option.create.conditional.overwrite";
+  static final String READ_BACK = "icequake.log-store.read-back";
 
   public ConditionalLogStore(Configuration configuration) {
     super(configuration);
@@ -44,7 +46,7 @@ public final class ConditionalLogStore extends HadoopFileSystemLogStore {
       }
     } catch (IOException failed) {
       byte[] found = read(files, path, failed);
-      if (!Arrays.equals(content, found)) {
+      if (!configuration.getBoolean(READ_BACK, true) || !Arrays.equals(content, found)) {
         throw (IOException) new FileAlreadyExistsException(path.toString()).initCause(failed);
       }
     }
