@@ -348,7 +348,7 @@ def _mapping(value: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f'"{k}": "{v}"' if isinstance(v, str) else f'"{k}": {v}' for k, v in value.items()) + "}"
 
 
-BOUND = {name: f"{{{name}}}" for name in ("snapshot", "older_than", "first", "second", "again")}
+BOUND = {name: f"{{{name}}}" for name in ("snapshot", "older_than", "first", "second", "again", "since", "time")}
 """What a statement takes from one before it; in a script an f-string fills it in."""
 
 
