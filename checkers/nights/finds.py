@@ -14,9 +14,9 @@ from workloads.file.suite import Cell
 
 FILE = "finds.jsonl"
 
-Became = Literal["shrunk", "not shown", "spent", "failed"]
-"""``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: the time ended first.
-``failed``: it could not be tried."""
+Became = Literal["shrunk", "not shown", "spent", "failed", "stopped"]
+"""``shrunk``: something smaller shows it. ``not shown``: nothing showed it again. ``spent``: its own time ended first.
+``failed``: it could not be tried. ``stopped``: somebody stopped the night, or its time ended; a night that goes on goes on with it."""
 
 MOST_ABOVE = 4
 """Folders above a run's in which the one of its night is looked for."""
@@ -36,7 +36,8 @@ class Find:
         reproduced: in how many runs the scenario was reproduced, ``3 of 3``; None: there is no scenario.
         rate: how often a repeated operation shows it, ``2 of 900 repetitions``; None: it is not rare.
         scenario, recording, folder: of the shrink.
-        command: shows the anomaly again.
+        command: shows the anomaly again; ``goes_on``: shrinks on, if the shrink was stopped.
+        tries: runs of the shrink so far.
         reason: why nothing smaller is there, or what is not as it should be; empty if there is nothing to say.
         seconds: that replays and shrink took; ``used``: what the night had taken when they were over.
     """
@@ -60,13 +61,20 @@ class Find:
     reason: str = ""
     seconds: float = 0.0
     used: float = 0.0
+    goes_on: str | None = None
+    tries: int = 0
+
+    @property
+    def is_smaller(self) -> bool:
+        """Whether something smaller than the run shows it."""
+        return self.became == "shrunk" or (self.became == "stopped" and self.operations > 0)
 
     @property
     def why_no_scenario(self) -> str:
         """Why no scenario file shows it, a clause; empty if one does."""
         if self.scenario is not None:
             return ""
-        if self.became == "shrunk":
+        if self.is_smaller:
             return (
                 f"no scenario file can say what is left: {self.reason}" if self.reason else "there is no scenario file"
             )
@@ -81,7 +89,12 @@ FINDS = JournalFormat("a soak", "a find", journal.as_type(Find), asdict, NightEr
 def read(folder: Path) -> list[Find]:
     """The finds of a night; none if there is no file. Raises NightError: a line of it cannot be read."""
     path = folder / FILE
-    return journal.read(path, FINDS)[1] if path.exists() else []
+    return latest(journal.read(path, FINDS)[1]) if path.exists() else []
+
+
+def latest(lines: Iterable[Find]) -> list[Find]:
+    """The last line of each anomaly of each run: a shrink that was stopped and went on has several."""
+    return list({(f.run, f.anomaly): f for f in lines}.values())
 
 
 def of_run(run: Path) -> list[Find]:
@@ -94,7 +107,7 @@ def of_run(run: Path) -> list[Find]:
 def due(line: NightRun, new: Iterable[str], finds: Iterable[Find]) -> list[str]:
     """The new anomalies of a run that are to be shrunk: those that no run of the catalog was shrunk for, and not :data:`MOST_SHRUNK` in
     vain."""
-    same_catalog = [f for f in finds if f.cell.catalog == line.cell.catalog]
+    same_catalog = [f for f in finds if f.cell.catalog == line.cell.catalog and f.became != "stopped"]
     done = {name for f in same_catalog if f.became == "shrunk" for name in (f.anomaly, *f.also)}
     tried = {f.anomaly for f in same_catalog if f.run == line.folder}
     vain = [f.anomaly for f in same_catalog if f.became != "shrunk"]

@@ -176,12 +176,13 @@ class ShrinkOptions(Options):
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.log import journal_of
         from harness.experiments.shrink.shrink import measure, on_catalog
+        from harness.experiments.soakfinds import in_night
         from harness.run.hidden import revealed
         from reports.drawing.words import plural
 
         external = user_services(self._catalog, None, None)
         found, into = on_catalog(self._failed, self._catalog), self._into
-        about = trials.about(found.folder.path, found.name, self._catalog, self._release.label, self.op)
+        about = trials.about(in_night(found.folder.path, into), found.name, self._catalog, self._release.label, self.op)
         log = journal_of(into, about)
         hidden = (*external.secrets, *secrets_of(revealed(found.recording.workload.catalog_properties)))
         with log, framed(into, f"go on with: {self._goes_on}", quiet=self.quiet, unit="runs", secrets=hidden) as frame:

@@ -94,7 +94,9 @@ def after_shrink(store: Path = DEFAULT_STORE) -> Commands:
     from harness.experiments.soakfinds import Commands
 
     def shrink(job: Job) -> str:
-        return ShrinkOptions(run=job.run.path, anomaly=job.anomaly, catalog=job.catalog, store=store).again()
+        return ShrinkOptions(
+            run=job.run.path, anomaly=job.anomaly, catalog=job.catalog, store=store, into=job.into
+        ).again()
 
     return Commands(
         lambda job, scenario: ProveOptions(names=[str(scenario)], iceberg=job.line.cell.iceberg, store=store).again(),

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from checkers.coverage.coverage import CoverageError
 from checkers.coverage.ledger import FILE as COVERAGE
@@ -179,7 +179,7 @@ class Soak:
 
     @property
     def _finds(self) -> list[Find]:
-        return self._found.lines
+        return finds.latest(self._found.lines)
 
     @property
     def up(self) -> tuple[Key, WarmStack] | None:
@@ -195,7 +195,8 @@ class Soak:
         """
         try:
             self._recover()
-            self._find(self._lines)
+            if not self._runs_first:
+                self._find(self._lines)
             Campaign(
                 self._in_turn(),
                 self._journal,
@@ -208,6 +209,8 @@ class Soak:
                 finished=self._say,
                 ends=(StoreError,),
             ).go()
+            if self._runs_first and self._stopped is None:
+                self._find(self._by_stack())
         except StoreError as e:  # no folder could be made for a run
             self._stopped = str(e)
         except OSError as e:
@@ -217,10 +220,28 @@ class Soak:
         except KeyboardInterrupt:
             self.stopped = True
             self.stopping(self.night)
-            if (task := self._execution.going) is not None:
-                task.wait(self.bounds.interrupted)
+            if (task := self._execution.going) is not None and task.wait(self.bounds.interrupted):
+                self._keep_stopped(task)
             raise
         return self.night
+
+    def _keep_stopped(self, task: Task[Any]) -> None:
+        """Write down how far a shrink came that somebody stopped."""
+        with contextlib.suppress(Exception):  # why it failed does not matter any more
+            found = task.result()
+            if isinstance(found, Find):
+                self._found.append(replace(found, used=round(self.used, 3)))
+                self.stopping(self.night)
+
+    @property
+    def _runs_first(self) -> bool:
+        """Whether what is new is shrunk after all runs: by their number the night has no time that they could take from it."""
+        return self.order.lasts is None
+
+    def _by_stack(self) -> list[NightRun]:
+        """The runs, those of the stack that is up first, so that no stack is started twice."""
+        up = None if self.up is None else self.up[0]
+        return sorted(self._lines, key=lambda x: (x.cell.stack != up, x.cell.stack))
 
     def _turns_of_night(self) -> NightTurns:
         """Whose turn it is, as the suite says."""
@@ -276,7 +297,8 @@ class Soak:
                 return
             yield PlannedRun(cell, numbers[cell], self._turns.seed_of(cell, numbers[cell]))
             self._drop_logs()
-            self._find(self._lines[-1:])
+            if not self._runs_first:
+                self._find(self._lines[-1:])
 
     def _words(self, turn: PlannedRun) -> str:
         goal = "" if self.order.runs is None else f"/{self.order.runs}"
@@ -417,7 +439,7 @@ class Soak:
             return self._later(job)
         with self._lease(job.line.cell) as lease:
             attempt.folder = job.run
-            limited = replace(job, seconds=min(job.seconds, job.spent + rest))
+            limited = replace(job, seconds=min(job.seconds, job.spent + rest), by_night=job.spent + rest < job.seconds)
             attempt.watcher.say(f"for {(limited.seconds - limited.spent) / 60:.0f} min at most")
             task = self._task_of(limited, lease, attempt.stop)
             late = self._execution.late(task, limited.seconds - limited.spent, lease, f"shrink of {job.anomaly}")
@@ -428,8 +450,6 @@ class Soak:
                 lease.spoil()  # the next run gets a new one
         if self.room.little() is not None:  # which the night says
             return Done(())
-        if found.became == "spent" and job.spent + rest < job.seconds:
-            return self._later(job)  # the night ended it, not its own budget: it is not over
         return Done([replace(found, used=round(self.used, 3))])
 
     def _task_of(self, job: Job, lease: Lease[WarmStack], stop: threading.Event) -> Task[Find]:

@@ -86,6 +86,7 @@ class Job:
         seconds: that it may take, those of earlier sessions included.
         replays: of the whole run.
         spent: seconds that its runs took in earlier sessions.
+        by_night: whether its time is what is left of the night's.
     """
 
     night: Path
@@ -96,6 +97,7 @@ class Job:
     replays: int
     commands: Commands
     spent: float = 0.0
+    by_night: bool = False
 
     @property
     def run(self) -> RunFolder:
@@ -122,7 +124,13 @@ class Job:
     def about(self) -> dict[str, object]:
         """What the log says is shrunk; the night's folder may be moved."""
         release = releases.find(self.line.cell.iceberg).label
-        return dict(trials.about(Path(str(self.line.folder)), self.anomaly, self.line.cell.catalog, release))
+        return dict(trials.about(in_night(self.run.path, self.into), self.anomaly, self.catalog, release))
+
+
+def in_night(run: Path, into: Path) -> Path:
+    """How the log of a shrink names its run: if both are in a night's folder, relative to that, which may be moved."""
+    night = into.parent.parent
+    return run.relative_to(night) if into.parent.name == SHRINKS and run.is_relative_to(night) else run
 
 
 OpenRunner = Callable[
@@ -187,7 +195,7 @@ def shrink(
     """Replay and shrink one anomaly; what fails is said in the find.
 
     Args:
-        stop: ends it soon, when another thread sets it; what it then says is not to be kept.
+        stop: ends it soon, when another thread sets it.
 
     Raises:
         OSError: a file cannot be written.
@@ -209,6 +217,7 @@ def shrink(
             return find(replace(blank, reason=f"it cannot be replayed: {why}" if not job.run.proxy.exists() else why))
         _drop_cut_short(job, log)
         blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
+        blank = replace(blank, goes_on=job.commands.shrink(job))
         inner = inside.enter_context(open_runner())
         until = _Until(inner, lambda: stop.is_set() or clock() - began > seconds)
         asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher, new=run.new)
@@ -219,11 +228,14 @@ def shrink(
                 watcher.say(f"{job.anomaly} shows again in {replays} replays of the whole run")
             asked.budget = Budget(max(0.0, SEARCH * seconds - (clock() - began)), clock=clock)
             search = Shrink(run, job.into, asked, watcher, tries=TRIES, times=TIMES, rare=replays.failed < replays.runs)
-            return find(_shrunk(job, search, until, blank))
+            found = _shrunk(job, search, until, blank)
         except BudgetSpent:
-            return find(replace(blank, became="spent", reason=TOO_SHORT))
+            found = replace(blank, became="spent", reason=TOO_SHORT)
         except TOLD as e:
             return find(replace(blank, reason=" ".join(str(e).split())))
+        if (until.ended and stop.is_set()) or (job.by_night and (until.ended or found.became == "spent")):
+            return find(replace(found, became="stopped", tries=len(log.lines)))
+        return find(replace(found, goes_on=None))
 
 
 def _drop_cut_short(job: Job, log: Journal[Trial]) -> None:

@@ -452,7 +452,7 @@ def commands(night: Night, k: FailureKind, program: Program) -> list[tuple[str, 
         out.append(("shows the defect in a few statements, in a fixed order", program.line("prove", name)))
         if (form := _form(LIBRARY / f"{name}.yaml")) is not None:
             out.append((FOR_OTHERS[form[0]], export_line(program.name, name, form[0], f"{name}.{form[1]}")))
-    shrunk = [f for f in night.finds if f.became == "shrunk" and f.scenario and (f.anomaly in k.first.names)]
+    shrunk = [f for f in night.finds if f.scenario and (f.anomaly in k.first.names)]
     for f in [] if k.link is not None else shrunk[:1]:
         scenario = night.folder / str(f.scenario)
         shows = f.command or program.line("prove", str(scenario))

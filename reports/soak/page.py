@@ -236,11 +236,10 @@ def _is_new(night: Night, f: Find) -> bool:
     return any(f.anomaly in night.new_of(x) for x in night.lines if x.folder == f.run)
 
 
-def _finds(night: Night, program: Program) -> list[str]:
-    """What became of each new anomaly, one line each; nothing if the night followed none."""
-    if not night.finds:
-        return []
-    unfollowed = [soakwords.unfollowed(x, name, places.of(night, x.cell)) for x, name in soakwords.waiting(night)]
+def _finds(night: Night, program: Program, *, over: bool) -> list[str]:
+    """What became of each new anomaly, one line each; nothing if the night is to follow none."""
+    waiting = soakwords.waiting(night) if night.finds or night.suite.shrink is not None else []
+    unfollowed = [soakwords.unfollowed(x, name, places.of(night, x.cell), over=over) for x, name in waiting]
     return [*(_found(night, f, program) for f in night.finds), *unfollowed]
 
 
@@ -373,7 +372,7 @@ def of(
         past: earlier nights, oldest first; ``unread``: why others cannot be read.
         more: the command that adds to a night that is over, or makes another one; None: it goes on.
     """
-    notes, finds = soakwords.notes(night), _finds(night, program)
+    notes, finds = soakwords.notes(night), _finds(night, program, over=more is not None)
     known = [Section("What to know", "notes", [Text(notes, "list", 1000)], terminal="To know:")] if notes else []
     followed = [Section("What was replayed", "finds", [Text(finds, "list")], "Replayed", "Replayed:")]
     found = kinds.kinds(night)

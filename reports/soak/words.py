@@ -73,15 +73,19 @@ def find_of(f: Find, place: str = "") -> str:
     ``place``: what to call its cell, for a person: the anomaly is said in words, too; empty: its name.
     """
     parts = [f"shows again in {f.replays} replays"] if f.replays is not None else []
-    if f.became == "shrunk":
-        result = f"shrunk to {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
+    if f.became == "stopped":
+        parts.append(f"stopped after {words.plural(f.tries, 'run')} of it and of parts of it")
+    if f.is_smaller:
+        what = "smallest so far" if f.became == "stopped" else "shrunk to"
+        result = f"{what} {words.plural(f.operations, 'operation')} of {words.plural(f.writers, 'writer')}"
         result += f", which shows it in {f.rate}" if f.rate is not None else ""
         how = "reproduced" if f.scenario is not None else "the recording showed it"
         parts.append(result + (f", {how} {f.reproduced}" if f.reproduced is not None else ""))
     parts += [words.shorten(f.why_no_scenario, 400)] if f.why_no_scenario else []
     seed = "" if f.seed is None else f" seed {f.seed}"
     text = f"{in_words(f.anomaly) if place else f.anomaly} of {place or f.cell.name}{seed}: {'; '.join(parts)}"
-    return words.printable(text + (f": {f.command}" if f.became == "shrunk" and f.command else ""))
+    text += f": {f.command}" if f.is_smaller and f.command else ""
+    return words.printable(text + (f"; go on with: {f.goes_on}" if f.goes_on else ""))
 
 
 def waiting(night: Night) -> list[tuple[NightRun, str]]:
@@ -94,10 +98,13 @@ def waiting(night: Night) -> list[tuple[NightRun, str]]:
     return [(x, name) for (catalog, name), x in first.items() if (catalog, name) not in done]
 
 
-def unfollowed(x: NightRun, name: str, place: str) -> str:
-    """What became of a new anomaly that the night did not get to: ``change lost (lost-update) of CELL seed 7: not replayed: …``."""
+def unfollowed(x: NightRun, name: str, place: str, *, over: bool) -> str:
+    """What became of a new anomaly that the night did not get to: ``change lost (lost-update) of CELL seed 7: not replayed: …``.
+
+    ``over``: whether the night has come to its end; else it goes on, or was stopped.
+    """
     seed = "" if x.seed is None else f" seed {x.seed}"
-    why = "no time was left; the same command with a longer --for goes on with it"
+    why = "no time was left; the same command with a longer --for goes on with it" if over else "the night is not over"
     return words.printable(f"{in_words(name)} of {place}{seed}: not replayed: {why}")
 
 

@@ -18,7 +18,7 @@ from checkers.costs.measures import BY_KEY
 from checkers.judge.accepted import NOTHING_ACCEPTED, AcceptedAnomalies
 from checkers.judge.repairsteps import Repair, RepairStep
 from checkers.judge.runfolder import Results
-from checkers.nights import record, trend
+from checkers.nights import finds, record, trend
 from checkers.nights.finds import Became, Find
 from checkers.nights.happened import Happened
 from checkers.nights.night import Night
@@ -34,7 +34,7 @@ from tests.support.soaks import SUITE
 from workloads.file import suite as suites
 from workloads.file.anomalies import entries_of
 from workloads.file.scenario import LIBRARY
-from workloads.file.suite import Cell, Suite
+from workloads.file.suite import Cell, Shrinking, Suite
 
 TINY: Suite = suites.parse(SUITE)[0]
 CELLS = tuple(suites.cells_of(TINY, "1.12.0"))
@@ -590,15 +590,40 @@ def test_what_became_of_new_anomalies_is_said_of_each_of_them(tmp_path: Path) ->
     names = ("lost-commit", "undelete", "stale-read")
     run = replace(NEW, anomalies=dict.fromkeys(names, 1), seen=tuple(AnomalyCount(n) for n in names), folder="runs/1")
     found = Find(REST, 7, "runs/1", "lost-commit", "shrunk", also=("undelete",), operations=2, writers=1)
-    text = section(html(page.of(a_night(tmp_path, run, finds=(found,)), AGAIN)), "finds")
+    night = a_night(tmp_path, run, finds=(found,))
+    text = section(html(page.of(night, AGAIN, more="again")), "finds")
     assert (
         "acknowledged commit lost (lost-commit) of quick on rest, lost-acks seed 7: shrunk to 2 operations of 1 writer"
         in text
     )
     assert "stale read (stale-read) of quick on rest, lost-acks seed 7: not replayed: no time was left" in text
-    assert text.count("<li>") == 2 and 'id="finds"' not in html(page.of(a_night(tmp_path, run), AGAIN)), (
-        "nothing was followed"
+    assert text.count("<li>") == 2
+    assert "stale read (stale-read) of quick on rest, lost-acks seed 7: not replayed: the night is not over" in section(
+        html(page.of(night, AGAIN)), "finds"
     )
+    none = replace(night, finds=())
+    assert 'id="finds"' not in html(page.of(none, AGAIN)), "its suite says that nothing is to be followed"
+    shrinks = replace(none, suite=none.suite.model_copy(update={"shrink": Shrinking()}))
+    assert section(html(page.of(shrinks, AGAIN)), "finds").count("the night is not over") == 3
+
+
+def test_a_shrink_that_was_stopped_says_how_far_it_came_and_what_goes_on(tmp_path: Path) -> None:
+    small: dict[str, Any] = {
+        "operations": 1,
+        "writers": 1,
+        "scenario": "shrinks/1/scenario.yaml",
+        "command": "prove it",
+    }
+    for more, said in (
+        (small, "smallest so far 1 operation of 1 writer: prove it; go on with: shrink on"),
+        ({"reason": "nothing yet"}, "not shrunk: nothing yet; go on with: shrink on"),
+    ):
+        found = Find(REST, 7, "runs/1", "lost-commit", "stopped", goes_on="shrink on", tries=8, **more)
+        text = section(html(page.of(a_night(tmp_path, TOLD, finds=(found,)), AGAIN)), "finds")
+        assert f"stopped after 8 runs of it and of parts of it; {said}" in text
+    assert finds.latest([replace(found, became="stopped"), replace(found, became="shrunk")]) == [
+        replace(found, became="shrunk")
+    ]
 
 
 def test_a_run_says_of_each_kind_what_its_card_says_with_the_link_to_it(tmp_path: Path) -> None:

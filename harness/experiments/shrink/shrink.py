@@ -55,6 +55,7 @@ from workloads.operations.kinds import KINDS
 
 NOT_AGAIN = "no part of the run showed it again when it was replayed"
 TOO_SHORT = "the time ended before anything smaller showed it"
+NOT_RUN = "its scenario was not run as a whole: the time ended first"
 
 
 ANOTHER = "run the workload again, with another seed or for longer, or take a run that failed (icequake list runs)"
@@ -288,7 +289,7 @@ class Shrink:
         self.smallest = recording
         replace_file(self.into / RECORDING, recording.to_json())
         names = {o.op: s.name for o, s in zip(recording.operations, found.scenario.operations, strict=True)}
-        untried = () if found.tries.runs else ("its scenario was not run as a whole: the time ended first",)
+        untried = () if found.tries.runs else (NOT_RUN,)
         return (
             recording,
             found.minimal,
@@ -337,8 +338,8 @@ class Shrink:
                     found = self._translated(source)
             except Untranslatable as e:
                 return RecordedScenario(not_said=(f"there is no scenario file: {e}",))
-            except BudgetSpent:
-                return RecordedScenario(not_said=("there is no scenario file: the time ended before it had run",))
+            if not found.tries.runs:
+                return found
             if found.tries.fails:
                 return self._fewer(found, source)
             not_said = [f"the scenario file was not reproduced: {found.why}"]
@@ -355,18 +356,21 @@ class Shrink:
         yield r
 
     def _translated(self, r: Recording) -> RecordedScenario:
-        """A recording as a scenario, run as often as it must be. What it expects is taken from a run that showed the anomaly."""
+        """A recording as a scenario, run as often as it must be; not at all if its runner has no time. What it expects is taken from a run
+        that showed the anomaly."""
         shown = self._shown_by(r)
-        first = translate(r, self._about(r, shown))
-        trial = self._trials.scenario_once(first.scenario)
-        translation = first
-        if not trial.failed and self.run.name in trial.found and trial.folder is not None:
-            # The anomaly is there, and something else is not as in the replay: the file says what this run showed.
-            translation = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
-            trial = self._trials.scenario_once(translation.scenario)
-        if not trial.failed:
-            return RecordedScenario(translation, r, Tries(0, 1), why=trial.problem)
-        return RecordedScenario(translation, r, self._trials.reproduces(translation.scenario, self._times))
+        translation = first = translate(r, self._about(r, shown))
+        try:
+            trial = self._trials.scenario_once(first.scenario)
+            if not trial.failed and self.run.name in trial.found and trial.folder is not None:
+                # The anomaly is there, and something else is not as in the replay: the file says what this run showed.
+                translation = translate(r, self._about(r, RunFolder(self.into / trial.folder), first))
+                trial = self._trials.scenario_once(translation.scenario)
+            if not trial.failed:
+                return RecordedScenario(translation, r, Tries(0, 1), why=trial.problem)
+            return RecordedScenario(translation, r, self._trials.reproduces(translation.scenario, self._times))
+        except BudgetSpent:
+            return RecordedScenario(replace(translation, inexact=(*translation.inexact, NOT_RUN)), r)
 
     def _shown_by(self, r: Recording) -> RunFolder:
         assert self.smallest is not None

@@ -24,7 +24,7 @@ from harness.cli.shrink import ShrinkOptions
 from harness.cli.soak import after_shrink, repeating
 from harness.experiments.shrink.trials import CandidateRun
 from harness.experiments.soak import Soak
-from harness.experiments.soakfinds import Job
+from harness.experiments.soakfinds import Job, in_night
 from harness.run.recorded import recordable
 from harness.run.resolve import read_scenario, read_suite
 from reports.drawing.render import html, junit
@@ -136,13 +136,28 @@ def test_a_find_is_shown_again_by_the_line_that_its_command_types(failing: Path,
     line = NightRun(found.cell, 1, found.seed, "t", "invalid", folder=found.run)
     own = tmp_path / "own"
     job = Job(into, line, found.anomaly, "rest", 60, 2, after_shrink(own))
-    shrinks = ShrinkOptions(run=into / found.run, anomaly="undelete", catalog="rest", store=own).again()
+    shrinks = ShrinkOptions(
+        run=into / found.run, anomaly="undelete", catalog="rest", store=own, into=into / str(found.folder)
+    ).again()
+    assert job.about()["run"] == found.run == str(in_night(into / found.run, into / str(found.folder)))
+    assert in_night(into / found.run, own / "shrink/1") == into / found.run, "a shrink elsewhere names the whole path"
     assert job.commands.shrink(job) == shrinks and " --anomaly undelete --catalog rest" in shrinks
     recording = into / "recording.yaml"
     replay = RunOptions(workload="quick", catalog="rest", iceberg="1.12.0", order=f"replay {recording}", store=own)
     assert job.commands.replay(job, recording) == replay.again()
     proves = job.commands.prove(job, into / "scenario.yaml")
     assert all(f"--store {own}" in command for command in (shrinks, replay.again(), proves))
+
+
+def test_by_number_all_runs_come_first_and_by_time_what_is_new_is_shrunk_at_once(failing: Path, tmp_path: Path) -> None:
+    for name, more, runs in (("number", {"runs": 3}, 3), ("time", {"runs": 3, "lasts": 3600.0}, 1)):
+        into, made = tmp_path / name, set[int]()
+
+        def before(n: int, stop: threading.Event, into: Path = into, made: set[int] = made) -> None:
+            made.add(len((into / "runs.jsonl").read_text().splitlines()) - 1)
+
+        (found,) = went(failing, into, before=before, **more).finds
+        assert made == {runs} and found.became == "shrunk"
 
 
 def test_what_cannot_be_shrunk_is_tried_with_another_run_and_then_no_more(failing: Path, tmp_path: Path) -> None:
@@ -193,7 +208,15 @@ def test_an_interrupted_shrink_goes_on_by_the_same_command(failing: Path, tmp_pa
 
     with pytest.raises(KeyboardInterrupt):
         went(failing, into, before=interrupts, runners=runners, runs=1)
-    assert finds.read(into) == []
+    (stopped,) = finds.read(into)
+    assert (stopped.became, stopped.operations, stopped.reproduced, stopped.tries) == ("stopped", 2, None, 3)
+    said = find_of(stopped)
+    assert (
+        "stopped after 3 runs of it and of parts of it; smallest so far 2 operations of 2 writers: icequake prove"
+        in said
+    )
+    assert "; go on with: icequake shrink" in said
+    assert sorted(o.do for o in scenario.load(into / str(stopped.scenario)).operations) == ["delete", "update-register"]
     night = went(failing, into, runners=runners, runs=1)
     (found,) = night.finds
     same = replace(found, seconds=0, used=0, run="", folder="", scenario="", recording="", command="")
@@ -236,7 +259,8 @@ def test_a_shrink_ends_with_the_night_and_goes_on_if_the_night_does(failing: Pat
         now[0] += 200
 
     more: dict[str, Any] = {"clock": lambda: now[0], "runs": 1, "heard": heard}
-    assert went(failing, into, before=ends, lasts=150.0, **more).finds == ()
+    (stopped,) = went(failing, into, before=ends, lasts=150.0, **more).finds
+    assert (stopped.became, stopped.operations) == ("stopped", 0)
     assert went(failing, into, runs=1, lasts=1000.0).finds[0].became == "shrunk", "the night ended it, not its budget"
 
 
