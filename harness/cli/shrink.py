@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from compose.external.external import External
     from harness.cli.terminal import Voice
     from harness.experiments.shrink.log import Trial
-    from harness.experiments.shrink.shrink import Failed
+    from harness.experiments.shrink.shrink import Failed, Shrink
     from harness.experiments.shrink.trials import TrialBench
     from reports.shrunk import Shrunk
 
@@ -234,15 +235,32 @@ class ShrinkOptions(Options):
         from harness.experiments.shrink import trials
         from harness.experiments.shrink.shown import shrunk
         from harness.experiments.shrink.shrink import Shrink
+        from harness.experiments.soakfinds import Until
         from workloads.file.recording import FILE
 
-        voice, goes_on, replays = frame.voice, self._goes_on, self._replays(self._into / FILE)
+        voice, stop = frame.voice, threading.Event()
         budget = trials.Budget(length(self.budget), self.runs)
-        asked = trials.Trials(runner, log, self._into, found.name, budget, voice, keep=self.keep_runs, new=found.new)
+        until = Until(runner, stop.is_set)
+        asked = trials.Trials(until, log, self._into, found.name, budget, voice, keep=self.keep_runs, new=found.new)
         shrink = Shrink(found, self._into, asked, voice, tries=self.tries, times=self.times)
-        frame.way_on = lambda: _way_on(shrink, goes_on)
+        ways = {"proves": self._proves, "replays": self._replays(self._into / FILE), "goes_on": self._goes_on}
+
+        def so_far() -> str:
+            stop.set()
+            scenario = shrink.so_far()
+            if scenario is not None:
+                self._write(shrunk(shrink, shrink.smallest, False, scenario, **ways))
+            return _so_far(shrink)
+
+        frame.so_far, frame.way_on = so_far, lambda: f"go on with: {self._goes_on}"
         rest, minimal, scenario = shrink.shrink()
-        return shrunk(shrink, rest, minimal, scenario, proves=self._proves, replays=replays, goes_on=goes_on)
+        return shrunk(shrink, rest, minimal, scenario, **ways)
+
+    def _write(self, result: Shrunk) -> Path:
+        from reports import shrunk as shown
+        from reports.drawing import render
+
+        return render.write(shown.of(result), self._into)
 
     def _show(self, result: Shrunk) -> int:
         from harness.cli.exported import export_command
@@ -252,7 +270,7 @@ class ShrinkOptions(Options):
         from workloads.file import scenario
 
         page = shown.of(result)
-        written = render.write(page, self._into)
+        written = self._write(result)
         if self.output is not None:
             write_output(self.output, render.data(page))
         files = {"scenario": result.scenario, "recording": result.recording}
@@ -264,15 +282,18 @@ class ShrinkOptions(Options):
         return 0 if result.shown else NOT_REPRODUCED
 
 
-def _way_on(shrink: object, goes_on: str) -> str:
-    from harness.experiments.shrink.shrink import Shrink, measure
+def _so_far(shrink: Shrink) -> str:
+    """What a shrink that was stopped leaves, in words."""
+    from harness.experiments.shrink.shown import SCENARIO
+    from harness.experiments.shrink.shrink import measure
+    from reports.drawing.words import plural
     from workloads.file.recording import FILE
 
-    assert isinstance(shrink, Shrink)
-    smallest = "nothing showed it so far"
-    if shrink.smallest is not None:
-        smallest = f"the smallest so far has {measure(shrink.smallest)}: {shrink.into / FILE}"
-    return f"{smallest}; go on with: {goes_on}"
+    tries = f"stopped after {plural(len(shrink.trials), 'run')}"
+    if shrink.smallest is None:
+        return f"{tries}; nothing showed it so far"
+    file = next((p for name in (SCENARIO, FILE) if (p := shrink.into / name).exists()), shrink.into)
+    return f"{tries}; the smallest so far has {measure(shrink.smallest)}: {file}"
 
 
 def replay_command(

@@ -204,7 +204,7 @@ class SoakOptions(Options):
         """Seconds of the night; None if only the number of runs limits it."""
         if self.lasts is not None:
             return length(self.lasts)
-        if self.runs is None and self._suite.lasts is None:
+        if self.runs is None and self._suite.lasts is None and not self.dry_run:
             raise BadArgument(f"soak {self._suite.suite}: say how long: --for 6h, --runs 100, or for: in the file")
         return self._suite.lasts if self.runs is None else None
 
@@ -344,12 +344,14 @@ class SoakOptions(Options):
 def _so_far(whole: Soak, shown: _Shown) -> str:
     from checkers.nights import record
     from reports.drawing.words import plural
+    from reports.soak.page import FILE as PAGE
 
     # it may have been stopped before its first run, or after the last one
     if not whole.stopped and (whole.into / record.RUNS).exists():
         shown.meanwhile(whole.night)
-    runs = len(whole.night.runs)
-    return f"{plural(runs, 'run')} {'is' if runs == 1 else 'are'} done"
+    runs, page = len(whole.night.runs), whole.into / f"{PAGE}.html"
+    done = f"{plural(runs, 'run')} {'is' if runs == 1 else 'are'} done"
+    return f"{done}; page: {page}" if page.exists() else done
 
 
 class _Shown:
@@ -430,7 +432,8 @@ def _show(file: SuiteFile, budget: float | None, runs: int | None) -> int:
         typer.echo(f"left out: {cell.name}: {why}")
     stacks = len({c.stack for c in file.cells})
     load = len(file.cells) * file.suite.length
-    ends = plural(runs, "run") if runs is not None else f"{clock(budget or 0)} in all"
+    ends = "say how long by --for or --runs" if budget is None else f"{clock(budget)} in all"
+    ends = ends if runs is None else plural(runs, "run")
     typer.echo(
         f"\n{plural(len(file.cells), 'combination')} on {plural(stacks, 'stack')}, {file.suite.length:g} s of load each: "
         f"a round has {clock(load)} of load; {ends}"

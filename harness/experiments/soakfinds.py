@@ -160,7 +160,7 @@ def on_warm(
     )
 
 
-class _Until:
+class Until:
     """A runner that runs nothing more once the time is over, and whose answers count only if their run was not cut short."""
 
     def __init__(self, runner: Runner, over: Callable[[], bool]) -> None:
@@ -219,7 +219,7 @@ def shrink(
         blank = replace(blank, before=len(run.recording.operations), folder=job.into.relative_to(job.night).as_posix())
         blank = replace(blank, goes_on=job.commands.shrink(job))
         inner = inside.enter_context(open_runner())
-        until = _Until(inner, lambda: stop.is_set() or clock() - began > seconds)
+        until = Until(inner, lambda: stop.is_set() or clock() - began > seconds)
         asked = Trials(until, log, job.into, job.anomaly, Budget(REPLAYS * seconds, clock=clock), watcher, new=run.new)
         try:
             replays = _replays(run, asked, job.replays)
@@ -262,7 +262,7 @@ def _replays(run: Failed, asked: Trials, times: int) -> Tries:
     return Tries(shows, made)
 
 
-def _shrunk(job: Job, search: Shrink, until: _Until, blank: Find) -> Find:
+def _shrunk(job: Job, search: Shrink, until: Until, blank: Find) -> Find:
     """Shrink it; write page, scenario and recording into its folder."""
     rest, minimal, scenario = search.shrink()
     proves = job.commands.prove(job, job.into / SCENARIO)

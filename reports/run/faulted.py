@@ -53,9 +53,17 @@ def _told(code: str, by_database: bool = False) -> str:
     return "an error" if by_database else "an exception" if code == "exception" else code
 
 
+def _as_told(fault: str, status: str) -> str:
+    """A fault's name with the error that its writer got: PostgreSQL's clients get a SQLSTATE, and no status of HTTP."""
+    found = _INSTEAD.fullmatch(status) or _MADE_UP.fullmatch(status)
+    if found is None or not _SQLSTATE.fullmatch(found["told"]):
+        return fault
+    return re.sub(r"^(\S+) \d{3}\b", rf"\1 SQLSTATE {found['told']}", fault)
+
+
 def happened(r: ChangeRequest) -> str:
     """``a fault at 63.435 s (cut of commit): the catalog carried out the commit of w2-30 (200), which the writer was not told``."""
-    faults = words.shorten(", ".join(r.faults), 100)
+    faults = words.shorten(", ".join(_as_told(f, r.status) for f in r.faults), 100)
     asked = f"the {r.kind} of {words.shorten(r.op, 40)}"
     service = words.shorten(r.service, 20)
     said = words.shorten(reply(r), 120)

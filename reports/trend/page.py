@@ -109,6 +109,15 @@ def _harmless(t: Trend) -> str:
     )
 
 
+def _new(t: Trend) -> str:
+    """How many anomalies of the newest night nobody knows."""
+    n = sum(a.new for a in t.anomalies if a.night == t.newest)
+    if not n:
+        return "No anomaly of it is new."
+    are = "is" if n == 1 else "are"
+    return f"{words.plural(n, 'anomaly', 'anomalies')} of it {are} new: neither the suite nor the library has {'it' if n == 1 else 'them'}."
+
+
 def _which(t: Trend) -> str:
     """Which runs are compared; nothing if none was left out."""
     if not t.suite:
@@ -138,7 +147,7 @@ def _compared(t: Trend) -> Banner:
         ran = (
             f"The night of {t.newest}: {words.plural(runs, 'run')} of {words.plural(len(tonight), 'series', 'series')}."
         )
-        return Banner("unknown", "The first night: there is nothing to compare with", ran)
+        return Banner("unknown", "The first night: there is nothing to compare with", f"{ran} {_new(t)}")
     sentence = (
         f"The night of {t.newest}: {words.plural(runs, 'run')} of {words.plural(len(tonight), 'series', 'series')}, against "
         f"{words.plural(len(t.nights) - 1, 'earlier night')}. {words.plural(len(tested), 'figure')} could be compared."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.evidence.change_requests import ChangeRequest
@@ -14,6 +16,20 @@ def request(status: str) -> ChangeRequest:
 
 
 DID, SAID = "the catalog carried out the commit of w2-30", "the catalog's answer to the commit of w2-30 was"
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        ("UPDATE 1, told 40001 (nemesis)", "answer SQLSTATE 40001 of commit"),
+        ("53100 (nemesis)", "answer SQLSTATE 53100 of commit"),
+        ("200, told 429 (nemesis)", "answer 429 of commit"),
+        ("200", "answer 429 of commit"),
+    ],
+)
+def test_a_fault_is_named_by_the_error_that_the_protocol_has(status: str, name: str) -> None:
+    struck = replace(request(status), faults=("answer 429 of commit",))
+    assert f"({name}): the catalog" in faulted.happened(struck)
 
 
 @pytest.mark.parametrize(

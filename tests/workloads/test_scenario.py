@@ -175,6 +175,9 @@ def test_a_name_that_is_not_there_says_what_was_meant_and_what_lists_all() -> No
         scenario.find(["undelet"])
     says = "undelet: no such scenario (did you mean undelete?); `icequake list scenarios` has all"
     assert str(e.value) == says
+    for missing in ("shrinks/undelete/scenario.yaml", "undelete.yaml"):
+        with pytest.raises(WorkloadError, match=f"^{missing}: no such file; `icequake list scenarios` has the names"):
+            scenario.find([missing])
 
 
 @pytest.mark.parametrize(

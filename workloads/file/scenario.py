@@ -403,6 +403,8 @@ def paths(names: list[str]) -> list[Path]:
                 raise WorkloadError(f"{name} is no scenario but an issue: icequake prove {' '.join(of_it)}")
             if (other := filekinds.refused(path, "a scenario")) is not None:
                 raise WorkloadError(other)
+            if "/" in name or path.suffix == ".yaml":
+                raise WorkloadError(f"{name}: no such file; `icequake list scenarios` has the names of the library")
             raise WorkloadError(
                 f"{name}: no such scenario{suggest(name, list(library))}; `icequake list scenarios` has all"
             )

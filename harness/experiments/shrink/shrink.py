@@ -327,6 +327,10 @@ class Shrink:
                 made += 1
         return Tries(shown, made)
 
+    def so_far(self) -> RecordedScenario | None:
+        """The scenario of the smallest recording so far; None if nothing showed it, or only repeated. Its runner has no more time."""
+        return None if self.smallest is None or self.rare is not None else self._scenario(self.smallest)
+
     # -- the scenario ----------------------------------------------------------------------------------------------------
 
     def _scenario(self, r: Recording) -> RecordedScenario:

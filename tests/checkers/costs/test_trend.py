@@ -262,7 +262,7 @@ def test_the_first_night_has_nothing_to_compare_with_and_no_chart_of_it_is_worse
         and "anomalies, night by night" in text
         and ">worse<" not in text
     )
-    assert t.worse
+    assert t.worse and "3 anomalies of it are new: neither the suite nor the library has them." in found.sentence
 
 
 def test_a_night_that_fails_the_command_says_why(
@@ -288,6 +288,7 @@ def test_a_first_night_with_what_is_known_alone_passes_and_says_so(
     monkeypatch.setattr(TrendOptions, "_trend", lambda *_: trend_from(first))
     assert TrendOptions(store=tmp_path, fail_on_regression=True).execute() == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "No anomaly of it is new. 3 anomalies" in said
     assert (
         "3 anomalies of it are known (to the suite or the library), documented or allowed, and fail no night." in said
     )

@@ -673,7 +673,8 @@ def test_a_soak_that_is_stopped_or_killed_loses_nothing_and_goes_on_by_the_comma
     assert f"go on at any time with: {again}" in said
     if number == signal.SIGTERM:
         assert process.returncode == 143
-        assert said.splitlines()[-1] == f"icequake: stopped by SIGTERM; 5 runs are done; continue with: {again}"
+        done = f"5 runs are done; page: {into / 'soak.html'}"
+        assert said.splitlines()[-1] == f"icequake: stopped by SIGTERM; {done}; continue with: {again}"
         assert (into / "soak.html").exists() and (into / "junit.xml").exists()
     lines = record.read(into)[1]
     assert len(lines) == 5 and len(folders(into)) == 1 + sum(x.ended == "invalid" for x in lines)

@@ -105,6 +105,16 @@ def test_the_runs_of_a_night_are_counted_in_words(tmp_path: Path, runs: int, sai
     whole: Any = SimpleNamespace(stopped=True, into=tmp_path, night=SimpleNamespace(runs=[None] * runs))
     shown: Any = None
     assert _so_far(whole, shown) == said
+    (tmp_path / "soak.html").touch()
+    assert _so_far(whole, shown) == f"{said}; page: {tmp_path / 'soak.html'}"
+
+
+def test_a_dry_run_needs_no_length_of_the_night_and_says_that_the_night_does(tmp_path: Path) -> None:
+    (tmp_path / "tiny.yaml").write_text(SUITE.replace("for: 1h\n", ""))
+    typed = ["soak", str(tmp_path / "tiny.yaml"), "--dry-run", "--store", str(tmp_path)]
+    done = CliRunner().invoke(app, typed)
+    assert done.exit_code == 0 and "of load; say how long by --for or --runs" in done.output, done.output
+    assert "of load; 3 runs" in CliRunner().invoke(app, [*typed, "--runs", "3"]).output
 
 
 def test_the_suites_of_the_library_are_listed() -> None:

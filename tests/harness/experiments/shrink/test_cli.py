@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -14,10 +15,14 @@ from checkers.evidence.journal import alone
 from checkers.evidence.runfolder import RunFolder
 from harness.cli import shrink
 from harness.cli.options import BadArgument
+from harness.cli.stopping import Stopped
 from harness.experiments.shrink.log import ShrinkError
+from harness.experiments.shrink.shown import SCENARIO
 from harness.experiments.shrink.shrink import failed
+from tests.harness.experiments.shrink.byrule import ByRule, needs_both
 from tests.harness.experiments.shrink.failedrun import failed_run
 from tests.support.runs import inside
+from workloads.file import scenario
 from workloads.file.yamlfile import HIDDEN
 
 
@@ -211,3 +216,22 @@ def test_what_a_shrink_prints_has_the_release_of_the_run_and_the_store(tmp_path:
     options = shrink.ShrinkOptions(run=run, into=tmp_path / "small", store=tmp_path / "own")
     for command in (options._proves, options._replays(tmp_path / "r.json")):
         assert "--iceberg 1.11.0" in command and f"--store {tmp_path / 'own'}" in command
+
+
+def test_a_shrink_that_is_stopped_leaves_the_scenario_of_the_smallest_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, into = failed_run(tmp_path), tmp_path / "small"
+
+    class Bench(ByRule, contextlib.AbstractContextManager["Bench"]):
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(shrink.ShrinkOptions, "_runner", lambda *_: Bench(into, run, needs_both, stops=2))
+    with pytest.raises(Stopped) as stopped:
+        shrink.ShrinkOptions(run=run, into=into, store=tmp_path, quiet=True).execute()
+    said = stopped.value.line
+    assert "stopped after 2 runs; the smallest so far has 2 operations, 2 writers, 1 table" in said
+    assert f": {into / SCENARIO}; go on with: icequake shrink {run}" in said, said
+    assert sorted(o.do for o in scenario.load(into / SCENARIO).operations) == ["delete", "update-register"]
+    assert "its scenario was not run as a whole: the time ended first" in (into / "shrink.html").read_text()
