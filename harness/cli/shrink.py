@@ -289,11 +289,11 @@ def _so_far(shrink: Shrink) -> str:
     from reports.drawing.words import plural
     from workloads.file.recording import FILE
 
-    tries = f"stopped after {plural(len(shrink.trials), 'run')}"
+    tries = f"{plural(len(shrink.trials), 'run')} so far"
     if shrink.smallest is None:
-        return f"{tries}; nothing showed it so far"
+        return f"{tries}; nothing showed it"
     file = next((p for name in (SCENARIO, FILE) if (p := shrink.into / name).exists()), shrink.into)
-    return f"{tries}; the smallest so far has {measure(shrink.smallest)}: {file}"
+    return f"{tries}; the smallest has {measure(shrink.smallest)}: {file}"
 
 
 def replay_command(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from checkers.costs import figures
+from checkers.costs.measures import NOT_THE_WORKLOADS
 from checkers.judge import stories
 from checkers.judge.repairsteps import Repair, RepairStep, merged
 from checkers.judge.stories import UNREADABLE_STEP
@@ -242,7 +243,9 @@ def _rows(run: Stored, errors: Iterable[tuple[str, str]]) -> list[tuple[str, str
     total = figures.tally("all", run.operations)
     took = f", in {words.duration(figures.ms(run.end_ns))}" if run.events else ""
     outcomes = words.outcomes(total.ok, total.fail, total.info)
-    rows = [("operations", f"{words.grouped(total.count)}: {outcomes}{took}"), *errors, *load_view.lines(run)]
+    load = sum(o.invoked.extra.get("phase") not in NOT_THE_WORKLOADS for o in run.operations)
+    of_load = f"; {words.grouped(load)} of them of the load" if 0 < load < total.count else ""
+    rows = [("operations", f"{words.grouped(total.count)}: {outcomes}{took}{of_load}"), *errors, *load_view.lines(run)]
     if faults := bands.faults(run.events):
         rows.append(("faults", _struck(faults)))
     if legal := stored.allowed(run.verdicts):

@@ -55,6 +55,7 @@ MOST_FAILURES = 500
 MOST_TOLD = 20
 """Runs that one case for a CI server names."""
 LITTLE = "few operations"
+OF_THE_LOAD = "of the load; a run's page and `check` count its set-up, its maintenance and its final reads, too"
 """What is said beside the verdict of a combination that tested next to nothing."""
 MARKS = {"better": "▲", "regression": "▼", "noise": "≈", "too few": "", "no number": "no number"}
 
@@ -95,7 +96,7 @@ def _cells(night: Night) -> list[Block]:
         TableColumn("verdict", sort=True, terminal="verdict"),
         TableColumn("runs", right=True, sort=True),
         TableColumn("their verdicts", terminal="runs", mark="nowrap"),
-        TableColumn("operations", right=True, sort=True),
+        TableColumn("operations", right=True, sort=True, title=OF_THE_LOAD),
         TableColumn("commits/s", right=True, terminal=BY_KEY["commits_per_s"].short),
         TableColumn(
             "retried", right=True, terminal=BY_KEY["retried"].short, title="commits that needed another attempt"
@@ -408,7 +409,10 @@ def _facts(night: Night) -> list[tuple[str, str]]:
     return [
         ("Runs", words.grouped(len(night.runs))),
         ("Combinations", words.grouped(len(night.cells))),
-        ("Operations", words.grouped(sum(x.operations for x in night.runs))),
+        (
+            "Operations",
+            joined((words.grouped(sum(x.operations for x in night.runs)), tag("small", "of the load")), " "),
+        ),
         ("Each run", load),
         ("Took", words.duration(1000 * night.used)),
         ("Seed of the night", str(night.seed)),

@@ -231,7 +231,7 @@ def test_a_shrink_that_is_stopped_leaves_the_scenario_of_the_smallest_so_far(
     with pytest.raises(Stopped) as stopped:
         shrink.ShrinkOptions(run=run, into=into, store=tmp_path, quiet=True).execute()
     said = stopped.value.line
-    assert "stopped after 2 runs; the smallest so far has 2 operations, 2 writers, 1 table" in said
+    assert "2 runs so far; the smallest has 2 operations, 2 writers, 1 table" in said
     assert f": {into / SCENARIO}; go on with: icequake shrink {run}" in said, said
     assert sorted(o.do for o in scenario.load(into / SCENARIO).operations) == ["delete", "update-register"]
     assert "its scenario was not run as a whole: the time ended first" in (into / "shrink.html").read_text()
