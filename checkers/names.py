@@ -1230,6 +1230,30 @@ _SUFFIXES: Mapping[str, str] = {
 """Suffix of one of Adya's names → what the circle needs besides the dependencies of the name."""
 
 
+_EXAMPLES: Mapping[str, str] = {
+    "G0-process": "w1 appends 1, then 2; the list is [2, 1]",
+    "G0-realtime": "w1 appends 1 and ends; then w2 begins and appends 2; the list is [2, 1]",
+    "G1c-process": "w1 reads 3, and only then writes it itself",
+    "G1c-realtime": "w1 reads 3 and ends; then w2 begins and writes 3",
+    "G-single-process": "w1 changes row 7, then reads row 7 as it was before",
+    "G-single-realtime": "w1 changes row 7 and ends; then w2 begins and reads row 7 as it was before (a stale read)",
+    "G-single-predicate-process": "w1 inserts row 7, then counts the rows without it",
+    "G-single-predicate-realtime": "w1 inserts row 7 and ends; then w2 begins and counts the rows without it",
+    "G-nonadjacent-process": "w1 writes x; w2 reads the new x and the old y; w3 writes y, then reads the old x",
+    "G-nonadjacent-realtime": "w1 writes x; w2 reads the new x and the old y; w3 writes y and ends; then w4 begins and reads the old x",
+    "G-nonadjacent-predicate-process": "w1 inserts row 7; w2 counts the rows, with row 7 and without row 8; w3 inserts row 8, then counts the "
+    "rows without row 7",
+    "G-nonadjacent-predicate-realtime": "w1 inserts row 7; w2 counts the rows, with row 7 and without row 8; w3 inserts row 8 and ends; then "
+    "w4 begins and counts the rows without row 7",
+    "G2-item-process": "w1 writes y, then reads the old x; w2, beside both, reads the old y and writes x",
+    "G2-item-realtime": "w1 writes y and ends; then w2 begins and reads the old x; w3, beside both, reads the old y and writes x",
+    "G2-process": "w1 inserts row 7, then counts the rows without row 8; w2, beside both, counts the rows without row 7 and inserts row 8",
+    "G2-realtime": "w1 inserts row 7 and ends; then w2 begins and counts the rows without row 8; w3, beside both, counts the rows without "
+    "row 7 and inserts row 8",
+}
+"""Name of Adya's with the suffix of an order → an example that needs that order; the one of the name alone does not."""
+
+
 def _named(name: str) -> Meaning | None:
     found, (one, many, headline) = _MEANINGS.get(name), _SAID.get(name, ("", "", ""))
     return (
@@ -1251,7 +1275,10 @@ def meaning(name: str) -> Meaning | None:
     if found is None or not all(s in _SUFFIXES for s in suffixes):
         return None
     more = "; ".join(_SUFFIXES[s] for s in suffixes)
-    return replace(found, sentence=f"{found.sentence.removesuffix('.')} ({more}).") if more else found
+    if not more:
+        return found
+    sentence, example = f"{found.sentence.removesuffix('.')} ({more}).", _EXAMPLES.get(name, found.example)
+    return replace(found, sentence=sentence, example=example)
 
 
 def in_history(name: str) -> tuple[str, str] | None:

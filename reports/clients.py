@@ -25,10 +25,13 @@ _READS = ("read", "r")
 MOST_CARDS = 20
 """Anomalies that have a section; the JSON has all."""
 NOT_RECORDED = "No arrows: a history does not record which version an operation read, only what it got."
+IN_WORDS = "No arrows are drawn: the explanation above says which operation comes before which, and why."
 HEADLINES = {True: ("valid", "Valid"), False: ("invalid", "Anomalies found"), "unknown": ("unknown", "Unknown")}
 
 
-def of(name: str, verdict: Verdict, history: History | None, path: Path | None = None) -> Page:
+def of(
+    name: str, verdict: Verdict, history: History | None, path: Path | None = None, places: Sequence[int] = ()
+) -> Page:
     """The page of a history.
 
     Args:
@@ -36,6 +39,7 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         verdict: as :func:`checkers.clients.models.judge` returns it.
         history: None: it is too long to be drawn.
         path: its file, if it has one.
+        places: the line of that file, from 1, on which each event is.
     """
     stats = verdict.stats_as(ClientStats)
     status, headline = HEADLINES[verdict.valid]
@@ -51,7 +55,7 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         clock = min(o.start for o in operations) // 1_000_000_000 * 1_000_000_000
         operations = tuple(_since(o, clock) for o in operations)
     cards = _together(verdict.anomalies)
-    sections = [_card(n, own, operations, timed, clock) for n, own in enumerate(cards[:MOST_CARDS], 1)]
+    sections = [_card(n, own, operations, timed, clock, places) for n, own in enumerate(cards[:MOST_CARDS], 1)]
     if not sections and timed and operations:
         sections = [Section("The beginning", "beginning", _picture(operations[: picture.MOST_BARS], clock))]
     model, level = str(stats["model"]), str(stats["level"])
@@ -67,7 +71,11 @@ def of(name: str, verdict: Verdict, history: History | None, path: Path | None =
         ("level", level),
         ("weakest violated", ", ".join(stats.get("weakest_violated") or ())),
         ("strongest kept", ", ".join(stats.get("strongest_standing") or ())),
-        ("events", "numbered from 0, in the order of time"),
+        (
+            "operations",
+            "" if places == () or not timed else "1-0 is the first operation of process 1, 1-1 its second one",
+        ),
+        ("lines", "of the file, from 1; of a packed file, as it is when unpacked" if places else ""),
         (
             "times",
             "" if clock is None else f"UTC; the first is of {datetime.fromtimestamp(clock // 10**9, UTC):%Y-%m-%d}",
@@ -87,7 +95,14 @@ def _together(anomalies: Iterable[Anomaly]) -> list[list[Anomaly]]:
     return list(cards.values())
 
 
-def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed: bool, clock: int | None) -> Section:
+def _card(
+    n: int,
+    own: Sequence[Anomaly],
+    operations: Sequence[Operation],
+    timed: bool,
+    clock: int | None,
+    places: Sequence[int],
+) -> Section:
     """What some operations contradict: in plain words, why, the operations among those that ran beside them, what they asked and got."""
     involved = [o for o in operations if o.op in own[0].ops]
     names = list(dict.fromkeys(a.name for a in own))
@@ -96,9 +111,12 @@ def _card(n: int, own: Sequence[Anomaly], operations: Sequence[Operation], timed
     blocks: list[Block] = [Text([f"{sentence} (icequake explain {name})" for name, (sentence, _) in told.items()])]
     blocks += [*(FileText(a.explanation) for a in own), *([Text([f"What to do: {step}"])] if step else [])]
     if involved and timed:
-        blocks += [*_picture(_beside(involved, operations), clock), Text([NOT_RECORDED])]
+        blocks += [
+            *_picture(_beside(involved, operations), clock),
+            Text([IN_WORDS if "cycle" in own[0].evidence else NOT_RECORDED]),
+        ]
     if involved:
-        blocks.append(_table(involved, timed, clock))
+        blocks.append(_table(involved, timed, clock, places))
     return Section(", ".join(names), f"anomaly-{n}", blocks)
 
 
@@ -112,10 +130,20 @@ def _since(o: Operation, moment: int) -> Operation:
     )
 
 
-def _table(involved: Sequence[Operation], timed: bool, clock: int | None) -> Table:
+def _table(involved: Sequence[Operation], timed: bool, clock: int | None, places: Sequence[int]) -> Table:
     times = ("began", "ended") if timed else ()
     columns = [
-        TableColumn(c) for c in ("operation", "process", "events", *times, "function", "asked", "answered", "outcome")
+        TableColumn(c)
+        for c in (
+            "operation",
+            "process",
+            "lines" if places else "events",
+            *times,
+            "function",
+            "asked",
+            "answered",
+            "outcome",
+        )
     ]
     ends = [o.completed.time for o in involved if o.completed is not None]
     span = ms(max([*ends, *(o.start for o in involved)]) - min(o.start for o in involved))
@@ -126,7 +154,7 @@ def _table(involved: Sequence[Operation], timed: bool, clock: int | None) -> Tab
             for ns in (o.start, None if o.completed is None else o.completed.time)
         )
         when = (began, ended) if timed else ()
-        events = ", ".join(map(str, o.indices))
+        events = ", ".join(str(places[i] if places else i) for i in o.indices)
         rows.append(TableRow((o.op, str(o.process), events, *when, o.f, _asked(o), _answer(o), o.type)))
     return Table(columns, rows, form="wide")
 

@@ -109,6 +109,14 @@ GUESSES = {
     "time": "no event has a time, so the order of the lines is the order in time",
 }
 """Keys that an event may lack, and what is then assumed."""
+OTHER_NAMES = {
+    "process": ("client", "clientId", "client_id", "thread", "worker", "session", "connection", "pid"),
+    "f": ("op", "operation", "function", "func", "kind", "method"),
+    "time": ("timestamp", "ts", "at", "date", "datetime", "when"),
+    "type": ("event", "status", "outcome", "state"),
+    "value": ("val", "values", "arg", "args", "input", "output", "result", "data", "payload"),
+}
+"""What other programs call a key."""
 
 
 def _as_json(v: edn.Value) -> str:
@@ -252,6 +260,8 @@ def _from_records(
 ) -> History:
     builder = HistoryBuilder(where, places=None if places is None else [])
     keys = {key for _, record in records if isinstance(record, dict) for key in record}
+    if "value" not in keys and (meant := _meant("value", keys)):
+        raise where(records[0][0], f'no event has a "value", so there is nothing to judge{meant}')
     header: dict[str, Any] = {"format": FORMAT}
     if not any(isinstance(record, dict) and record.get("type") == "invoke" for _, record in records):
         builder.alone = len(records)
@@ -276,9 +286,10 @@ def _from_records(
 
 def _meant(key: str, keys: Iterable[str]) -> str:
     """Which of the keys may stand for one that is missing, to be said behind that; nothing if none does."""
-    others = sorted(set(keys) - {"type", "value", "error", "index", "op", "table", *GUESSES})
-    found = next((other for other in others if nearest(other, [key]) is not None), None)
-    return "" if found is None else f"; {shown(found)} is not read and perhaps means it: call it {shown(key)}"
+    others = sorted(set(keys) - {"type", "value", "error", "index", "table", *GUESSES})
+    named = next((name for name in OTHER_NAMES[key] if name in others), None)
+    found = named or next((other for other in others if other != "op" and nearest(other, [key]) is not None), None)
+    return "" if found is None else f"; {shown(found)} is not read: did you mean {shown(key)}?"
 
 
 def _form(value: Any) -> edn.Value:
@@ -371,6 +382,8 @@ def _several_lines(text: str) -> str | None:
         inside = next((k for k, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)), None)
         if inside is not None:
             return f"the events are inside an object, under {shown(inside)}; give them alone: jq -c {_jq(inside)} FILE > events.jsonl"
+        if meant := _meant("type", value):
+            return f'the event has no "type"{meant}'
     if "\n" in text[:end]:
         return "a JSON object goes over several lines; write each event on one line: jq -c . FILE > events.jsonl"
     return None

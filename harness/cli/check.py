@@ -157,6 +157,8 @@ class CheckOptions(Options):
 
     def prepare(self) -> None:
         if self._history is not None:
+            if self.engine != "auto":
+                raise BadArgument(f"--engine {self.engine} applies to runs only: {self._history} is judged in one way")
             return
         pairs = "--keyed" if self.keyed else "--plain"
         for option, value in (("--model", self.model), ("--level", self.level), (pairs, self.keyed)):

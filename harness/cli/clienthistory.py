@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import textwrap
 from collections import Counter
@@ -15,8 +16,9 @@ from checkers.clients import history_files, lists, models
 from checkers.clients.jepsen import GUESSED
 from checkers.clients.stats import ClientStats
 from checkers.evidence.history import EventError, History, HistoryError
+from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import FULL
-from checkers.verdict import Verdict, exit_code
+from checkers.verdict import Anomaly, Verdict, exit_code
 from harness.cli.options import WRITTEN_BY, BadArgument, write_output
 
 MOST_ON_TERMINAL = 3
@@ -53,6 +55,10 @@ def show(
     verdict, history = judged(path, model, level, keyed)
     if history is None and path.stat().st_size <= DRAWN:
         history = history_files.load(path)
+    places: list[int] = []
+    if verdict.anomalies:
+        history_files.load(path, places)
+        verdict = placed(verdict, path.name, places)
     if output is not None:
         text = json.dumps(
             {**WRITTEN_BY, **verdict.to_json()}, indent=1, sort_keys=True, ensure_ascii=False, default=str
@@ -64,11 +70,13 @@ def show(
         from reports import clients
         from reports.drawing import render
 
-        page = render.write(clients.of(path.name, verdict, history, path), _folder(store, path, verdict))
+        page = render.write(clients.of(path.name, verdict, history, path, places), _folder(store, path, verdict))
         echo(f"\n  page  {page}")
     return exit_code(verdict.valid)
 
 
+MOST_LINES = 8
+"""Lines of a file that are named for one anomaly on the terminal; the page has all."""
 DRAWN = 2_000_000
 """Bytes of a history in which nothing is found and that is read once more for its page."""
 
@@ -102,6 +110,27 @@ def _line(path: Path, event: int) -> str:
     lines: list[int] = []
     history_files.load(path, lines)
     return f"{path}:{lines[event]}"
+
+
+def placed(v: Verdict, file: str, places: Sequence[int]) -> Verdict:
+    """The verdict with each event named by its line; behind each explanation, the lines of its operations.
+
+    Args:
+        file: name of the history's file.
+        places: the line of each event, from 1.
+    """
+
+    def line(found: re.Match[str]) -> str:
+        return f"{file}:{places[int(found[1])]}" if int(found[1]) < len(places) else found[0]
+
+    def explained(a: Anomaly) -> Anomaly:
+        text = re.sub(r"\bevent (\d+)", line, a.explanation)
+        at = [places[e] for e in sorted(set(a.events)) if e < len(places)]
+        more = f", and {len(at) - MOST_LINES} lines more" if len(at) > MOST_LINES else ""
+        where = ", ".join(f"{file}:{n}" for n in at[:MOST_LINES])
+        return replace(a, explanation=f"{text}\nWhere: {where}{more}" if at else text)
+
+    return replace(v, anomalies=tuple(map(explained, v.anomalies)))
 
 
 def _folder(store: Path, path: Path, verdict: Verdict) -> Path:

@@ -12,6 +12,7 @@ import gzip
 import io
 import os
 import re
+import shlex
 import stat
 import zlib
 from collections.abc import Iterator
@@ -97,10 +98,15 @@ def unpacked(path: Path) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             text = file.read(MOST_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-        raise UnusableFile(path, f"gzip cannot unpack it: {e}") from None
+        raise UnusableFile(path, f"gzip cannot unpack it: {e}; {_whole_again(path)}") from None
     if len(text) > MOST_UNPACKED:
         raise UnusableFile(path, f"unpacked it is longer than {MOST_UNPACKED:,} bytes, the most that is read")
     return text
+
+
+def _whole_again(path: Path) -> str:
+    name = shlex.quote(str(path))
+    return f"copy or pack it again, or judge what can be unpacked: gzip -dc < {name} > part-{shlex.quote(path.stem)}"
 
 
 def document(path: Path, most: int = MOST_BYTES) -> bytes:

@@ -297,6 +297,62 @@ def test_the_command_line_judges_a_file(
     assert "has no level 'psychic'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("ops", "says", "where", "arrows"),
+    [
+        (
+            [(1, 0, "invoke", "write", 1), (2, 0, "ok", "write", 1), (3, 1, "invoke", "read", None), (4, 1, "ok", "read", 0)],
+            "process 1, invoked at h.jsonl:3, answered at h.jsonl:4)",
+            "Where: h.jsonl:3, h.jsonl:4",
+            "a history does not record which version",
+        ),
+        (
+            [(3, 1, "invoke", "txn", [["r", "x", None]]), (4, 1, "ok", "txn", [["r", "x", []]]),
+             (1, 0, "invoke", "txn", [["append", "x", 1]]), (2, 0, "ok", "txn", [["append", "x", 1]])],
+            "had ended (h.jsonl:4) when T1 began (h.jsonl:1)",
+            "Where: h.jsonl:3, h.jsonl:4, h.jsonl:1, h.jsonl:2",
+            "the explanation above says which operation comes before which",
+        ),
+        (
+            [(1, 0, "invoke", "read", None), (2, 0, "ok", "read", {"a": 1, "b": 1}),
+             (3, 0, "invoke", "read", None), (4, 0, "ok", "read", {"a": 1, "b": 2}),
+             (5, 0, "invoke", "transfer", {"from": "a", "to": "b", "amount": 1})],
+            "add up to",
+            "Where: h.jsonl:1, h.jsonl:2, h.jsonl:3, h.jsonl:4",
+            "a history does not record which version",
+        ),
+    ],
+    ids=["register", "lists, not in the order of time", "bank"],
+)  # fmt: skip
+def test_a_place_in_a_history_is_its_file_and_line_on_the_terminal_and_on_the_page(
+    ops: list[tuple[int, int, str, str, Any]],
+    says: str,
+    where: str,
+    arrows: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keys = ("time", "process", "type", "f", "value")
+    file = tmp_path / "h.jsonl"
+    file.write_text("".join(json.dumps(dict(zip(keys, op, strict=True))) + "\n" for op in ops))
+    assert icequake(monkeypatch, "check", file, "--store", tmp_path / "store") == 1
+    out = capsys.readouterr().out
+    told = " ".join(out.split())
+    assert says in told and where in told and " event " not in told
+    text = Path(out.splitlines()[-1].removeprefix("  page  ")).read_text()
+    assert where in text and arrows in text and ">lines<" in text and ">events<" not in text
+    assert "1-0 is the first operation of process 1" in text
+
+
+def test_a_checker_engine_is_refused_for_a_history_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "history.edn").write_text(STALE_READ)
+    assert icequake(monkeypatch, "check", tmp_path / "history.edn", "--engine", "columns") == 254
+    assert "--engine columns applies to runs only" in capsys.readouterr().err
+
+
 def test_a_folder_of_jepsens_store_is_its_history_and_a_run_is_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

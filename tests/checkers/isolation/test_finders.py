@@ -11,11 +11,12 @@ import pytest
 
 from checkers.isolation import listcases, register
 from checkers.isolation.blackbox import WORKLOADS
-from checkers.isolation.cycles import cycle_cases, explain_cycle
+from checkers.isolation.cycles import cycle_cases, explain_cycle, find_cycles
 from checkers.isolation.explanation import SENTENCES, Case, explained
-from checkers.isolation.levels import CYCLES
+from checkers.isolation.levels import CYCLES, VARIANTS
 from checkers.isolation.observed import TransactionHistory
 from checkers.isolation.visibility import atomicity_cases, session_cases, session_causality_cases
+from checkers.names import meaning
 from tests.support.examples import PAGE
 from tests.support.transactions import draw
 
@@ -138,6 +139,36 @@ DRAWN_CYCLES: dict[str, tuple[Sequence[str], set[str], Sequence[str]]] = {
     "G-single-realtime": (("0 0-1 ax1", "1 2-3 rx"), {"T1", "T2"}, ("0 0-9 ax1", "1 2-3 rx")),
     "G-single-process": (("0 0-1 ax1", "0 2-3 rx"), {"T1", "T2"}, ("0 0-1 ax1", "1 2-3 rx")),
 }
+# The examples that `icequake explain` has of the names with a suffix (checkers.names._EXAMPLES), drawn.
+DRAWN_EXAMPLES: dict[str, Sequence[str]] = {
+    "G0-process": ("0 0-1 ax1", "0 2-3 ax2", "1 0-9 rx21"),
+    "G0-realtime": ("0 0-1 ax1", "1 2-3 ax2", "2 0-9 rx21"),
+    "G1c-process": ("0 0-1 rx1", "0 2-3 ax1"),
+    "G1c-realtime": ("0 0-1 rx1", "1 2-3 ax1"),
+    "G-single-process": ("0 0-1 ax1", "0 2-3 rx"),
+    "G-single-realtime": ("0 0-1 ax1", "1 2-3 rx"),
+    "G-nonadjacent-process": ("0 0-9 ax1", "1 0-9 rx1 ry", "2 0-1 ay1", "2 2-3 rx"),
+    "G-nonadjacent-realtime": ("0 0-9 ax1", "1 0-9 rx1 ry", "2 0-1 ay1", "3 2-3 rx"),
+    "G2-item-process": ("0 0-1 ay1", "0 2-3 rx", "1 0-9 ry ax1"),
+    "G2-item-realtime": ("0 0-1 ay1", "1 2-3 rx", "2 0-9 ry ax1"),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN_EXAMPLES)
+def test_a_name_with_a_suffix_has_an_example_of_its_own_that_needs_it(name: str) -> None:
+    told, base = meaning(name), meaning(name.rpartition("-")[0])
+    assert told is not None and base is not None
+    assert told.example and told.example != base.example
+    there = history("list-append", DRAWN_EXAMPLES[name])
+    found = {found for found, _ in find_cycles(there.graph)}
+    assert name in found and found <= {name, name.replace("-process", "-realtime")}
+
+
+def test_every_name_with_the_suffix_of_an_order_has_an_example_of_its_own() -> None:
+    names = [f"{cycle}{suffix}" for cycle in CYCLES for suffix in VARIANTS[1:]]
+    examples = {m.example for name in names if (m := meaning(name)) is not None}
+    plain = {m.example for name in CYCLES if (m := meaning(name)) is not None}
+    assert len(examples) == len(names) and not examples & plain
 
 
 @pytest.mark.parametrize("name", DRAWN_CYCLES)
