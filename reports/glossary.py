@@ -214,7 +214,9 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "What a soak leaves: its runs, and the anomalies that are new.", "Night", "checkers/nights/night.py"
         ),
         "shrink": Word(
-            "Makes a failed run smaller, as long as it still fails.", "Shrink", "harness/experiments/shrink/shrink.py"
+            "Makes a failed run smaller, as long as it still fails: `icequake shrink RUN`.",
+            "Shrink",
+            "harness/experiments/shrink/shrink.py",
         ),
         "trial": Word("One run of a smaller candidate.", "Trial", "harness/experiments/shrink/log.py"),
         "campaign": Word(
@@ -302,7 +304,17 @@ WORDS: Mapping[str, Mapping[str, Word]] = {
             "The positions of the deleted rows of one data file, as a bitmap: in a Puffin file (Iceberg version "
             "3) or in Delta's log."
         ),
-        "snapshot": Word("One state of a table, with all its files; each commit of data makes one."),
+        "snapshot": Word(
+            "One state of a table, with all its files; each commit of data makes one. As the value of `write.delete.isolation-level` it is a "
+            "level: see `icequake explain snapshot-isolation`."
+        ),
+        "card": Word(
+            "What a run's page says of one event: what happened, who did it, what to do now, how to avoid it, and the evidence "
+            "([tutorial.md](tutorial.md#5-how-to-read-a-card))."
+        ),
+        "combination": Word(
+            "Of a night: a workload with a catalog, faults, a release, and how Spark runs. A suite file calls it a cell."
+        ),
         "sequence number": Word(
             "The number of a commit of an Iceberg table, 1 for the first (format version 2 and later); the higher one is the later."
         ),

@@ -30,12 +30,29 @@ The harm, the gravest first:
 """
 
 
-_ALSO: Mapping[str, str] = {
-    "lost-update": "found by isolation, it is that undelete in other words, and the isolation level is at fault: see `icequake explain "
-    "undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
-    "nonlinearizable": "it is that undelete in other words, and the isolation level is at fault: see `icequake explain undelete`.",
+_ALSO: Mapping[str, tuple[str, str]] = {
+    "undelete": (
+        "other names",
+        "isolation finds the same event as lost-update (the UPDATE's new row does not know of the DELETE), and linearizable as "
+        "nonlinearizable (no order of the two leaves the row). A card says so under “also named”; nothing more has happened.",
+    ),
+    "write-skew": (
+        "other names",
+        "Adya's names are G2-item, if rows were read, and G2, if a condition was. isolation reports these where it finds the whole "
+        "circle of operations; replay reports write-skew, of one operation.",
+    ),
+    "G2-item": ("other names", "write-skew, where replay finds it: that is one operation of the circle."),
+    "lost-update": (
+        "beside undelete",
+        "found by isolation, it is that undelete in other words, and the isolation level is at fault: see `icequake explain "
+        "undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
+    ),
+    "nonlinearizable": (
+        "beside undelete",
+        "it is that undelete in other words, and the isolation level is at fault: see `icequake explain undelete`.",
+    ),
 }
-"""Name → who is at fault where it only says again what an undelete is."""
+"""Name → a heading, and which other names mean the same event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,7 @@ class Explained:
         yield "harm", f"{self.meaning.harm}"
         yield "usually at fault", f"{self.meaning.culprit}"
         if also := _ALSO.get(self.name):
-            yield "beside undelete", also
+            yield also
         now = repair_words([RepairStep(self.meaning.repair)])
         alone = not self.checkers and self.name in OF_HISTORIES
         remedy = OF_HISTORIES[self.name][1] if alone else self.meaning.remedy

@@ -100,6 +100,23 @@ MEANS: Mapping[str, str] = {
 }
 """Level → what it promises, in a sentence."""
 
+_SKEW = "w1 reads rows 7 and 8 and changes 7; w2 reads both and changes 8; neither saw the other's change, and both are ok (write skew)."
+_STALE = "w1 inserts row 9: ok; then w2 counts the rows, and misses row 9 (a stale read)."
+_LOST = "w1 and w2 both read row 7, and both change it: both are ok (lost update)."
+_OVERLAP = "w1 inserts row 9; w2 counts the rows before w1 was told ok, with or without row 9."
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "read-committed": (_LOST, "w1 inserts row 9 and is told that it failed; w2 reads row 9."),
+    "snapshot-isolation": (_SKEW, _LOST),
+    "strong-session-snapshot-isolation": (
+        _SKEW,
+        "w1 inserts row 9: ok; then w1 itself counts the rows, and misses row 9.",
+    ),
+    "serializable": (_STALE, _SKEW),
+    "strict-serializable": (_OVERLAP, _STALE),
+    "linearizable": (_OVERLAP, _STALE),
+}
+"""Level → two short histories of a table: one that it allows, and one that it does not allow."""
+
 IMPLIES: Mapping[str, tuple[str, ...]] = {
     "strict-serializable": ("strong-session-serializable", "strong-snapshot-isolation"),
     "strong-session-serializable": ("serializable", "strong-session-snapshot-isolation"),

@@ -113,11 +113,11 @@ def _word(name: str) -> Iterator[str]:
 
     found = glossary.explained(name)
     if found is not None:
-        facts = [
-            ("defined in", f"{found.file} ({found.class_name})" if found.file else ""),
-            ("more words", "docs/glossary.md"),
-        ]
-        yield from _entry(f"{name}: a word of icequake", found.meaning, facts)
+        own = f"docs/{name}.md"
+        pages = [own] if (Path(__file__).parents[2] / own).is_file() else []
+        yield from _entry(
+            f"{name}: a word of icequake", found.meaning, [("more words", ", ".join([*pages, "docs/glossary.md"]))]
+        )
 
 
 def _workload(name: str) -> Iterator[str]:
@@ -148,10 +148,30 @@ def _level(name: str) -> Iterator[str]:
         )
         every = (x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
         forbidden = ", ".join(dict.fromkeys(every))
-        facts = [("forbids", forbidden), ("implies", implied)]
+        facts = [*_examples(name), ("forbids", forbidden), ("implies", implied)]
         yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
     if name == LINEARIZABLE:
-        yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, [("compare", "strict-serializable")])
+        facts = [*_examples(name), ("compare", "strict-serializable")]
+        yield from _entry(f"{name}: a level of single operations", _LINEARIZABLE, facts)
+
+
+_OF_TABLES = {
+    "snapshot-isolation": "a table at snapshot (write.delete.isolation-level and the two others) is held to "
+    "strong-session-snapshot-isolation. Iceberg itself keeps less there: a merge-on-read DELETE may leave its row (undelete).",
+    "strong-session-snapshot-isolation": "what a table at snapshot (write.delete.isolation-level and the two others) is held to.",
+    "serializable": "a table at serializable (write.delete.isolation-level and the two others; Iceberg's default) is held to "
+    "strict-serializable.",
+    "strict-serializable": "what a table at serializable (write.delete.isolation-level and the two others; Iceberg's default) is held to.",
+}
+"""Level → which tables have to do with it."""
+
+
+def _examples(level: str) -> Iterator[tuple[str, str]]:
+    from checkers.isolation import levels
+
+    if level in levels.EXAMPLES:
+        yield from zip(("allows", "does not allow"), levels.EXAMPLES[level], strict=True)
+    yield "of a table", _OF_TABLES.get(level, "")
 
 
 def _model(name: str) -> Iterator[str]:
@@ -348,7 +368,6 @@ _LISTS = (
     "its faults",
     "its anomalies",
     "discussed at",
-    "defined in",
     "more words",
     "known defect",
     "any REST catalog",

@@ -106,6 +106,15 @@ def test_each_level_says_what_it_promises() -> None:
     assert set(levels_module.MEANS) == set(levels_module.LEVELS)
 
 
+@pytest.mark.parametrize("level", sorted({*levels_module.EXAMPLES} & {*LEVELS}))
+def test_an_example_of_a_level_is_what_it_allows_and_what_it_forbids(level: str) -> None:
+    called = {"write skew": "G2-item", "lost update": "lost-update", "stale read": "G-single-predicate-realtime"}
+    for example, forbidden in zip(levels_module.EXAMPLES[level], (False, True), strict=True):
+        shown = [anomaly for words, anomaly in called.items() if words in example]
+        assert [levels_module.forbids(level, x) for x in shown] == [forbidden] * len(shown), example
+    assert any(words in example for words in called for example in levels_module.EXAMPLES[level])
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_drawn_anomaly_is_named_and_violates_just_its_levels(name: str) -> None:
     lines, elle, holds, more = DRAWN[name]
