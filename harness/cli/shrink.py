@@ -175,8 +175,9 @@ class ShrinkOptions(Options):
     def execute(self) -> int:
         from compose.redaction import secrets_of
         from harness.experiments.shrink import trials
+        from harness.experiments.shrink.candidates import measure
         from harness.experiments.shrink.log import journal_of
-        from harness.experiments.shrink.shrink import measure, on_catalog
+        from harness.experiments.shrink.shrink import on_catalog
         from harness.experiments.soakfinds import in_night
         from harness.run.hidden import revealed
         from reports.drawing.words import plural
@@ -284,8 +285,8 @@ class ShrinkOptions(Options):
 
 def _so_far(shrink: Shrink) -> str:
     """What a shrink that was stopped leaves, in words."""
+    from harness.experiments.shrink.candidates import measure
     from harness.experiments.shrink.shown import SCENARIO
-    from harness.experiments.shrink.shrink import measure
     from reports.drawing.words import plural
     from workloads.file.recording import FILE
 

@@ -17,7 +17,7 @@ from checkers.timeline.two_tables import second_of
 from harness.experiments.shrink.reduction import Pass
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
-from reports.drawing.words import plural
+from reports.shrunk import Size
 from workloads.engines.engines import ENGINES
 from workloads.file.recording import RecordedFault, RecordedOperation, Recording
 from workloads.file.workload import Length, Nemesis, OperationSpec
@@ -35,13 +35,17 @@ def tables_of(o: RecordedOperation) -> tuple[str, ...]:
     return (o.table,) if second is None else (o.table, second)
 
 
-def size(r: Recording) -> str:
-    """How much it is, in words."""
-    writers = len({o.writer for o in r.operations})
-    found = [plural(len(r.operations), "operation"), plural(writers, "writer")]
-    found.append(plural(len({t for o in r.operations for t in tables_of(o)}), "table"))
-    strikes = len(_strikes(r))
-    return ", ".join(found + ([plural(strikes, "fault")] if strikes else []))
+def measure(r: Recording) -> Size:
+    """How much a recording is."""
+    ids = sum(len(i) for o in r.operations if isinstance(i := o.value.get("ids"), list | tuple))
+    used = {t for o in r.operations for t in tables_of(o)}
+    return Size(
+        len(r.operations),
+        len({o.writer for o in r.operations}),
+        len(used),
+        sum(max(1, len(f.struck)) for f in r.faults),
+        ids + sum(t.seed_rows for t in r.workload.tables if t.name in used),
+    )
 
 
 def key(r: Recording) -> str:

@@ -10,8 +10,8 @@ from checkers.judge.check import ALL, check
 from checkers.judge.known import of_scenario
 from checkers.judge.runfolder import load_evidence, load_promises, load_ran
 from harness.campaign.errors import TOLD
-from harness.experiments.shrink.candidates import NEMESIS
-from harness.experiments.shrink.shrink import Failed, RecordedScenario, Shrink, measure, told_of
+from harness.experiments.shrink.candidates import NEMESIS, measure
+from harness.experiments.shrink.shrink import Failed, RecordedScenario, Shrink, told_of
 from harness.experiments.shrink.translate import (
     Translation,
     sentence,

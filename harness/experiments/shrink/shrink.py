@@ -23,7 +23,7 @@ from checkers.judge.known import KnownDefect, of_scenario
 from checkers.judge.runfolder import Results, load_evidence, load_promises, load_ran
 from checkers.judge.stories import Stories, Story, anomalies_of
 from checkers.verdict import Anomaly, own_findings
-from harness.experiments.shrink.candidates import PASSES, PHASE, only, plain, tables_of
+from harness.experiments.shrink.candidates import PASSES, PHASE, measure, only, plain
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.rare import Rare, search, settled
@@ -45,7 +45,7 @@ from harness.run.recorded import recording_of
 from harness.run.settings import Watcher
 from reports.drawing.words import plural
 from reports.reproduction.issue import NOWHERE, seen_of
-from reports.shrunk import ShrinkStep, Size
+from reports.shrunk import ShrinkStep
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES
 from workloads.file.recording import FILE as RECORDING
@@ -169,19 +169,6 @@ def recording_of_one(r: Recording, s: Scenario) -> Recording:
         for n, o in enumerate(s.operations)
     )
     return replace(r, workload=s.workload(), operations=operations, order=(), faults=())
-
-
-def measure(r: Recording) -> Size:
-    """How much a recording is."""
-    ids = sum(len(i) for o in r.operations if isinstance(i := o.value.get("ids"), list | tuple))
-    used = {t for o in r.operations for t in tables_of(o)}
-    return Size(
-        len(r.operations),
-        len({o.writer for o in r.operations}),
-        len(used),
-        sum(max(1, len(f.struck)) for f in r.faults),
-        ids + sum(t.seed_rows for t in r.workload.tables if t.name in used),
-    )
 
 
 class Shrink:

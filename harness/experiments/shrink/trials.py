@@ -26,7 +26,7 @@ from harness.campaign.campaign import CouldNotRun, Done, JobAttempt, Questions
 from harness.campaign.stacks import Key, StackError, WarmStacks
 from harness.experiments.prove import prove_once
 from harness.experiments.replay import replay_once
-from harness.experiments.shrink.candidates import NEMESIS, key, size
+from harness.experiments.shrink.candidates import NEMESIS, key, measure
 from harness.experiments.shrink.log import Trial
 from harness.experiments.shrink.reduction import BudgetSpent, Tries
 from harness.experiments.shrink.translate import to_yaml
@@ -268,7 +268,7 @@ class Trials:
         Raises:
             BudgetSpent: it would have to run, and there is no budget left.
         """
-        return self._asked(n, Trial(key(r), size(r), False), self._name, lambda: self._runner.replay(r))
+        return self._asked(n, Trial(key(r), str(measure(r)), False), self._name, lambda: self._runner.replay(r))
 
     def tried(self, r: Recording, tries: int) -> Tries:
         """Run a recording until it shows what is looked for, at most ``tries`` times. Raises BudgetSpent."""

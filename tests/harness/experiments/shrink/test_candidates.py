@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.experiments.shrink.candidates import PASSES, key, plain, size
+from harness.experiments.shrink.candidates import PASSES, key, measure, plain
 from harness.experiments.shrink.reduction import Tries, reduced
 from nemesis.faults.fault import Fault
 from nemesis.order.moment import Moment
@@ -69,7 +69,7 @@ def test_a_writer_and_a_table_without_operations_go_and_the_others_are_numbered_
     assert [(o.op, o.writer) for o in left.operations] == [("b", 0), ("c", 1)]
     assert [t.name for t in left.workload.tables] == ["b"]
     assert left.workload.writers == 2
-    assert size(left) == "2 operations, 2 writers, 1 table"
+    assert str(measure(left)).startswith("2 operations, 2 writers, 1 table, ")
 
 
 def test_operations_that_do_not_overlap_are_invoked_by_one_writer() -> None:
@@ -130,7 +130,7 @@ def test_faults_go_one_strike_at_a_time_and_maintenance_goes_with_its_operation(
     )
     strikes = list(BY_NAME["fault"].parts(r))
     assert len(strikes) == 3
-    assert size(r) == "3 operations, 3 writers, 1 table, 3 faults"
+    assert str(measure(r)).startswith("3 operations, 3 writers, 1 table, ")
 
     def fails(c: Recording) -> Tries:
         return Tries(int(any(str(m) == "b commit 1" for f in c.faults for m in f.struck)), 1)

@@ -12,6 +12,7 @@ from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.runfolder import load_evidence
 from harness.cli.shrink import ShrinkOptions
+from harness.experiments.shrink.candidates import measure
 from harness.experiments.shrink.guess import guesses
 from harness.experiments.shrink.log import journal_of
 from harness.experiments.shrink.log import trials as logged
@@ -27,7 +28,6 @@ from harness.experiments.shrink.shrink import (
     as_replayed,
     failed,
     final_rows,
-    measure,
     scenario_name,
 )
 from harness.experiments.shrink.trials import MOST_FAILURES, MOST_TRIES, Budget, Trials, known_of, writers_of
