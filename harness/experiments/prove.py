@@ -120,8 +120,9 @@ class ScenarioScript:
         for step in self._scenario.operations:
             if step.gated:
                 op = self._scenario.op(step.name)
+                fault = step.fault and step.fault.model_copy(update={"request": step.at})
                 self._holds[step.name] = self._board.hold(
-                    op, step.fault, service=step.service, kind=step.at, longest=LONGEST_HOLD, nth=step.nth
+                    op, fault, service=step.service, kind=step.at, longest=LONGEST_HOLD, nth=step.nth
                 )
         self._releaser.start()
         return self

@@ -36,7 +36,7 @@ class Hold:
 
     Attributes:
         since: the request of the operation that must come first; None: none, or it came.
-        fault: the fault that strikes the request; None: it is only held.
+        fault: the fault that strikes the request, and with ``times`` those of its kind after it, so many in all; None: it is only held.
         reached: set when the request arrives; with a verb that acts after the service, when the service has carried the request out; with
             a verb that answers first, when the writer is answered.
         passed: set when the service has answered the request, or never will.
@@ -61,6 +61,8 @@ class Hold:
         self.fault = fault
         self.service = service
         self.kind = kind
+        self.left = 1 if fault is None or fault.times is None else fault.times
+        """How many requests are still to be struck."""
         self.reached = threading.Event()
         self.passed = threading.Event()
         self.problem: str | None = None
@@ -298,6 +300,7 @@ class Board:
         hold = Hold(op, fault, service, kind, longest, nth, since)
         with self._lock:
             self._holds.append(hold)
+            self.remembers |= fault is not None and fault.action.remembers_loads
         return hold
 
     def follow(self, policy: Policy) -> None:
@@ -371,10 +374,12 @@ class Board:
                     continue
                 if (hold.service, hold.kind) == (service, request.kind):
                     hold.pending -= 1
-                    if hold.pending:
+                    if hold.pending > 0:
                         continue
-                    self._holds.remove(hold)  # it holds one request only: the writer's retries pass
-                    self._reached.append(hold)
+                    hold.left -= 1
+                    if not hold.left:  # the writer's later requests pass
+                        self._holds.remove(hold)
+                        self._reached.append(hold)
                     plan.hold = hold
                     return plan
             for armed in self._armed:

@@ -83,6 +83,10 @@ def _step(scenario: Scenario, step: ScenarioStep) -> str | None:
         return "it holds a request to the object store"
     if step.kill:
         return "it kills a writer's process"
+    if step.fault is not None and step.fault.action.remembers_loads:
+        return "it needs a proxy that keeps old answers"
+    if step.fault is not None and step.fault.times is not None:
+        return "it faults several requests of a statement"
     if kind.by_transaction or kind.two_tables:
         return f"it commits by the endpoint for transactions ({step.do})"
     if any(STAGES in t.properties for t in scenario.tables):

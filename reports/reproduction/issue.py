@@ -151,8 +151,10 @@ def _waits(step: ScenarioStep, catalog: str) -> str:
                 "duplicate": f"the {which} is sent twice, and the writer gets the second answer",
                 "drop-reply": f"the catalog applies the {which}, and the connection breaks before the answer",
                 "drop-request": f"the connection breaks before the catalog gets the {which}",
+                "stale": f"the {which} is answered from before the table's last change, one with an ETag of then by 304",
             }.get(verb, verb)
         )
+        conditions += [f"so are the next {n - 1} such requests"] if (n := step.fault.times or 1) > 1 else []
     conditions += ["its process is killed then"] if step.kill else []
     return f", {'; '.join(conditions)}" if conditions else ""
 

@@ -587,6 +587,25 @@ def test_the_nth_request_of_an_operation_is_held_and_no_other() -> None:
     assert [board.plan("catalog", 0, commit()).hold for _ in range(4)] == [None, None, hold, None]
 
 
+def test_a_fault_with_times_strikes_as_many_requests_of_an_operation() -> None:
+    board = Board()
+    hold = board.hold("w0-1", Fault(verb="stale", times=2), kind="load", nth=2)
+    load = Request("load", "GET", Message(b""))
+    board.invoked(0, "w0-1")
+    assert board.plan("catalog", 0, load).hold is None
+    assert board.plan("catalog", 1, load).hold is None  # another writer's
+    assert [board.plan("catalog", 0, load).hold for _ in range(3)] == [hold, hold, None]
+
+
+def test_the_board_keeps_old_loads_for_a_held_request_that_is_answered_by_one() -> None:
+    board = Board()
+    assert not board.remembers
+    board.hold("w0-1", Fault(verb="reject"))
+    assert not board.remembers
+    board.hold("w0-1", Fault(verb="stale", request="load"), kind="load")
+    assert board.remembers
+
+
 def test_a_request_is_held_only_after_the_one_that_must_come_before() -> None:
     board = Board()
     hold = board.hold("w0-1", kind="load", since=("store", "write"))
