@@ -44,12 +44,12 @@ _ALSO: Mapping[str, tuple[str, str]] = {
     "G2-item": ("other names", "write-skew, where replay finds it: that is one operation of the circle."),
     "lost-update": (
         "beside undelete",
-        "found by isolation, it is that undelete in other words, and the isolation level is at fault: see `icequake explain "
-        "undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
+        "where isolation finds both in one event, it is that undelete in other words, and the isolation level is at fault: see "
+        "`icequake explain undelete`; `icequake prove undelete` shows both. Found by pointer or replay, it is what stands above.",
     ),
     "nonlinearizable": (
         "beside undelete",
-        "it is that undelete in other words, and the isolation level is at fault: see `icequake explain undelete`.",
+        "where a card names both, it is that undelete in other words, and the isolation level is at fault: see `icequake explain undelete`.",
     ),
 }
 """Name → a heading, and which other names mean the same event."""

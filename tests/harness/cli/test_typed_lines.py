@@ -204,7 +204,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "lake.yaml").write_text(OWN_LAKE)
     (here / "store/shrink/undelete-snapshot-mor-…").mkdir(parents=True)
     (here / "found").mkdir()
-    runs = re.findall(r"icequake (?:check|shrink) (store/\S+)", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
+    runs = set(
+        re.findall(r"icequake (?:check|shrink) (store/\S+)", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
+    )
     assert runs, "the tutorial checks a run"
     (here / "certificate").mkdir()
     certificate = Certificate({"rest": "http://localhost:1"}, [], [], "2026-11-27", "1", "icequake certify")
