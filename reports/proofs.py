@@ -7,12 +7,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from checkers.judge.proof import FOUND, PROOF_WORDS, Proof, shows
+from checkers.judge.proof import FOUND, MISSING, PROOF_WORDS, Proof, shows
 from reports.drawing.page import Table, plain_table
 from workloads.file.scenario import Scenario
-
-MISSING = "expected-not-found"
-"""What a run says of a defect that it does not show."""
 
 
 def rows(scenarios: Iterable[Scenario], proofs: Sequence[Proof]) -> list[tuple[str, str, str, str]]:
@@ -106,6 +103,30 @@ def story(scenario: Scenario, proof: Proof) -> list[str]:
         out.append(f"Remedy: {scenario.remedy}")
     out += [f"Struck: {s}" for s in proof.struck]
     return out + [f"{name}: {text}" for name, text in proof.found.items() if not (mended and name == MISSING)]
+
+
+def exit_code(scenarios: Sequence[Scenario], proofs: Sequence[Proof], *, fixed: bool) -> tuple[int, str]:
+    """The exit code of ``prove`` and what it means, as a clause; ``fixed``: the defects should be gone.
+
+    0 if every result is as it should be, 1 if one is not, 2 if none of these but one run does not tell whether its defect is gone.
+    """
+    if not fixed:
+        as_written = all(p.as_said for p in proofs)
+        means = "every result is as its scenario has it for this version" if as_written else "not as written: "
+        others = sorted({p.scenario for p in proofs if not p.as_said})
+        return (0, means) if as_written else (1, means + ", ".join(others))
+    by_name = {s.scenario: s for s in scenarios}
+    shown = {
+        gone: sorted({p.scenario for p in proofs if p.gone(by_name[p.scenario]) is gone}) for gone in (False, None)
+    }
+    if shown[False]:
+        return 1, f"not gone: {', '.join(shown[False])}"
+    if shown[None]:
+        return (
+            2,
+            f"nothing can be said of {', '.join(shown[None])}: its requests did not come as the scenario has them, or it did not run",
+        )
+    return 0, f"gone: {', '.join(by_name)} showed no anomaly, and every request was held and struck as written"
 
 
 def to_json(proofs: Sequence[Proof], found: dict[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from workloads.tables import DELTA, TableSpec
 
@@ -16,10 +16,29 @@ def table_properties(table: TableSpec) -> dict[str, str]:
         "format-version": str(table.format_version),
         "write.metadata.previous-versions-max": "1000",
     }
-    for command in ("delete", "update", "merge"):
+    for command in COMMANDS:
         properties[f"write.{command}.mode"] = table.mode
         properties[f"write.{command}.isolation-level"] = table.isolation
     return properties | table.properties
+
+
+COMMANDS = ("delete", "update", "merge")
+"""Those of Iceberg's ``write.<command>.mode`` and ``write.<command>.isolation-level``."""
+
+
+def defaults(table: TableSpec, commands: Container[str]) -> list[str]:
+    """The properties of a table's dimensions that change nothing for these commands.
+
+    They are Iceberg's defaults (https://iceberg.apache.org/docs/latest/configuration/), or about a command that is not among them, or about a
+    length of the metadata log that no few commits reach (its default is 100).
+    """
+    if table.format == DELTA:
+        return []
+    found = ["write.metadata.previous-versions-max"]
+    for c in COMMANDS:
+        found += [f"write.{c}.mode"] if table.mode == "copy-on-write" or c not in commands else []
+        found += [f"write.{c}.isolation-level"] if table.isolation == "serializable" or c not in commands else []
+    return found
 
 
 def definition(table: TableSpec, *, without: Sequence[str] = ()) -> str:

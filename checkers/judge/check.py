@@ -20,6 +20,7 @@ from checkers.judge.accepted import FINDERS, AcceptedAnomalies
 from checkers.judge.assertions import Assertions
 from checkers.judge.known import RunFacts
 from checkers.judge.minimal import with_minimal
+from checkers.judge.proof import MISSING
 from checkers.judge.registry import find
 from checkers.judge.runfolder import NO_PROMISES, Promises, Results
 from checkers.judge.telling import tell
@@ -180,7 +181,7 @@ def _expectation(missing: Sequence[str], found: Sequence[str], undecided: bool) 
         return Verdict("expect", "unknown", (), {"found": list(found)}, (note,))
     anomalies = tuple(
         Anomaly(
-            "expected-not-found",
+            MISSING,
             "expect",
             None,
             f"the workload expects the anomaly {name}, and no checker found it: what it was written to show is no longer there.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from checkers.evidence import history
+from checkers.evidence.outcome import conflict_of
 from checkers.evidence.runfolder import RunFolder
 from checkers.judge.accepted import AcceptedAnomalies, Mark
 from checkers.judge.releases import newer, surely_has
@@ -33,6 +34,11 @@ PLANNED = "scenario"
 PROBLEMS = "scenario_problems"
 """Key of ``run.json``: what the gate of a scenario did not do, one sentence each."""
 
+MISSING = "expected-not-found"
+"""What a run says of a defect that it does not show."""
+UNKNOWN_STATE = "CommitStateUnknownException"
+NOT_TO_ITS_END = "the run did not come to its end"
+
 _KEYS: Mapping[Mark, str] = {"expected": "anomalies", "allowed": "allow"}
 """What an anomaly is → the key of a scenario's entry that says so."""
 
@@ -47,6 +53,8 @@ class Proof:
         seconds: duration of the run.
         found: anomaly name → explanation of the first one found.
         struck: what the proxies did to which commit, one sentence each.
+        problems: why it does not tell whether a fix keeps the defect away, one sentence each: what its gate did not do (:data:`PROBLEMS`),
+            and what :func:`strange_ends` says.
     """
 
     scenario: str
@@ -56,11 +64,24 @@ class Proof:
     seconds: float = 0.0
     found: dict[str, str] = field(default_factory=dict)
     struck: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     @property
     def as_said(self) -> bool:
         """Whether the result is as the scenario expects for this version."""
         return self.state in ("reproduced", "fixed", "later")
+
+    def gone(self, scenario: Scenario) -> bool | None:
+        """Whether its defect is kept away: no checker found an anomaly but those that are allowed; None if the run does not tell.
+
+        A run tells only if its gate held and struck the requests as the file says, if no operation failed for another reason than a
+        concurrent commit, and if every checker decided.
+        """
+        allowed = {MISSING, *(e.name for e in scenario.allow)}
+        if self.found.keys() - allowed:
+            return False
+        undecided = any(" could not decide: " in w or w == NOT_TO_ITS_END for w in self.why)
+        return None if self.state == "not run" or self.problems or undecided else True
 
 
 def shows(scenario: Scenario, state: str | None, found: Iterable[str]) -> bool:
@@ -70,6 +91,21 @@ def shows(scenario: Scenario, state: str | None, found: Iterable[str]) -> bool:
         found: names of the anomalies of the run.
     """
     return bool(scenario.anomalies) and (state in FOUND or not {e.name for e in scenario.anomalies}.isdisjoint(found))
+
+
+def strange_ends(scenario: Scenario, recorded: history.History) -> Iterator[str]:
+    """The operations that ended neither as the scenario says nor as a fix may have it, a sentence each.
+
+    A fix may have an operation acknowledged, refused because of a concurrent commit, or left open.
+    """
+    by_op = {o.op: o for o in recorded.operations()}
+    for step in scenario.operations:
+        seen = by_op.get(scenario.op(step.name))
+        if seen is None or seen.type in ("ok", step.expect.type):
+            continue
+        error = seen.error or ()
+        if conflict_of(seen) is None and not any(name.endswith(UNKNOWN_STATE) for name, _ in error):
+            yield f"{step.name} ended {seen.type}" + (f" ({error[0][0]}: {error[0][1][:120]})" if error else "")
 
 
 def proof_of(folder: RunFolder, recorded: history.History, results: Results) -> ScenarioOutcome | None:
@@ -152,7 +188,7 @@ def _found(scenario: Scenario, results: Results) -> Iterator[str]:
             if v.valid == "unknown" and not left_open_by(v, expected):
                 yield f"{v.checker} could not decide: {'; '.join(v.notes)}"
     if not results.complete:
-        yield "the run did not come to its end"
+        yield NOT_TO_ITS_END
 
 
 def _final(scenario: Scenario, recorded: history.History) -> Iterator[str]:

@@ -33,6 +33,7 @@ from harness.cli.options import (
     StoreOption,
     Value,
     absolute,
+    command,
     delta_releases,
     deltalake_releases,
     engine_names,
@@ -60,12 +61,20 @@ ENOUGH_RUNS = 20
 
 @dataclass(frozen=True)
 class ProveOptions(Options):
-    """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version."""
+    """Reproduce known defects, each as a scenario on real Spark; exit code 0 if every result is as expected for this version, or with
+    `--expect fixed` if every defect is gone."""
 
     short = "Reproduce known defects."
 
     names: Annotated[list[str] | None, typer.Argument(help="Scenarios, by name or file; default: all."), PATH] = None
     times: Annotated[int, typer.Option(min=1, max=1000, help="Repetitions of each scenario.")] = 1
+    expect: Annotated[
+        str,
+        typer.Option(
+            help="What exit code 0 means: every result is as its file has it for this version (written), or every defect is gone (fixed)."
+        ),
+        Value(choices=("written", "fixed")),
+    ] = "written"
     iceberg: Annotated[
         str | None,
         typer.Option(
@@ -106,6 +115,19 @@ class ProveOptions(Options):
     def prepare(self) -> None:
         place_of(self.lake, self.store)
         _ = self._scenarios, [one._release for one in self._each]
+        promises = [s.scenario for s in self._scenarios if not s.anomalies]
+        if self._fixed and promises:
+            raise BadArgument(
+                f"--expect fixed: {', '.join(promises)}: a promise, not a defect that a fix could keep away; name scenarios of defects "
+                f"alone: {command()} list scenarios"
+                if self.names
+                else "--expect fixed: name the scenarios of the defects that your fix is for"
+            )
+
+    @property
+    def _fixed(self) -> bool:
+        """Whether exit code 0 means that the defects are gone."""
+        return self.expect == "fixed"
 
     @cached_property
     def _varied(self) -> str:
@@ -206,7 +228,10 @@ class ProveOptions(Options):
             found[label].setdefault(self._varied, label)
             codes.append(code)
         self._compare(proven, found)
-        return max(codes)
+        code = 1 if 1 in codes else max(codes)  # with --expect fixed, 2 says that a run does not tell
+        if not self.quiet:
+            typer.echo(f"\nexit code {code}: that of the releases together, each of which is told above")
+        return code
 
     def _compare(self, proven: Mapping[str, Sequence[Proof]], found: Mapping[str, dict[str, str]]) -> None:
         """Show which release shows what."""
@@ -322,7 +347,10 @@ class ProveOptions(Options):
             full := next((w for p in proofs if p.state == "not run" for w in p.why if disk.says_full(w)), None)
         ) is not None:
             raise RunError(f"the disk is full; {disk.remedy(None)} ({full})")
-        return 0 if all(p.as_said for p in proofs) else 1
+        code, why = shown.exit_code(self._scenarios, proofs, fixed=self._fixed)
+        if not self.quiet:
+            typer.echo(f"exit code {code}: {why}")
+        return code
 
 
 def _wrapped(paragraph: str) -> str:

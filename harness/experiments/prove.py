@@ -21,7 +21,7 @@ from typing import Any
 from checkers.evidence import journal, runfolder
 from checkers.evidence.change_requests import change_requests
 from checkers.evidence.journal import Journal, JournalFormat
-from checkers.judge.proof import PLANNED, PROBLEMS, PROOF_WORDS, Proof
+from checkers.judge.proof import PLANNED, PROBLEMS, PROOF_WORDS, Proof, strange_ends
 from checkers.verdict import own_findings
 from compose.catalogs import user_file
 from compose.external.external import external
@@ -256,7 +256,16 @@ def prove_once(
     outcome = judged.results.scenario
     assert outcome is not None, "the plan has the scenario"
     seconds = round(time.monotonic() - began, 1)
-    return Proof(scenario.scenario, outcome.state, outcome.why, str(folder.path), seconds, found, tuple(struck))
+    return Proof(
+        scenario.scenario,
+        outcome.state,
+        outcome.why,
+        str(folder.path),
+        seconds,
+        found,
+        tuple(struck),
+        (*script.problems(), *strange_ends(scenario, judged.evidence.history)),
+    )
 
 
 def alone(scenario: Scenario) -> bool:

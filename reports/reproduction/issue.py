@@ -15,7 +15,7 @@ from compose.install.releases import Release
 from compose.redaction import Redaction, secrets_of
 from nemesis.faults.fields import FaultFields
 from reports.drawing import words
-from reports.reproduction.expected import afterwards, ids_said, meanings, rules
+from reports.reproduction.expected import afterwards, ends, ids_said, meanings, rules
 from reports.reproduction.exportable import NESSIE, why_not
 from reports.reproduction.script import (
     FIXED,
@@ -180,11 +180,7 @@ def _rows_expected(legal: Mapping[str, list[list[int]]]) -> str:
 
 
 def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
-    for step in scenario.operations:
-        if step.expect.type != "ok":
-            what = f" with `{step.expect.error}`" if step.expect.error else ""
-            message = f" ({step.expect.message})" if step.expect.message else ""
-            yield f"* {step.name} {'fails' if step.expect.type == 'fail' else 'ends with an error that leaves it open'}{what}{message}"
+    yield from (f"* {end}" for end in ends(scenario))
     for table, rows in scenario.final.items():
         if rows == "unreadable":
             yield f"* nobody can read `{table}`"
@@ -193,7 +189,7 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
     for name, told in meanings(scenario):
         yield f"* {told.sentence} (icequake's name: `{name}`)"
         if name in seen:
-            yield textwrap.indent(f"\n{seen[name]}\n", "  ")
+            yield textwrap.indent(f"\n<details><summary>one run of it</summary>\n\n{seen[name]}\n</details>\n", "  ")
 
 
 def _reproduction(scenario: Scenario, release: Release, own: str, typed: str, script: str) -> str:

@@ -21,7 +21,7 @@ from compose.redaction import masked
 from reports.reproduction.expected import afterwards, observed, read_by, required
 from reports.reproduction.exportable import DUCKDB, JDBC, NESSIE, PYICEBERG, REST, why_not
 from reports.reproduction.tested import BY_COLUMN, IN_METADATA, KEPT_ROW_ID
-from workloads.ddl import definition
+from workloads import ddl
 from workloads.engines.duckdb import ATTACH, SET, translated
 from workloads.engines.engines import SPARK
 from workloads.engines.pyiceberg import DELETES, OWN_PREFIX, READS, selected
@@ -240,6 +240,7 @@ def _imports(engines: set[str], rest: bool) -> str:
         "threading",
         "time",
         "traceback",
+        "zipfile",
     }
     lines = [f"import {n}" for n in sorted(names if rest else names - {"socket", "struct"})]
     lines.insert(len(lines), "from datetime import datetime, timezone")
@@ -285,10 +286,17 @@ def tables_of(scenario: Scenario) -> Iterator[str]:
     """The statements of Spark that make the tables and fill them."""
     for table in scenario.tables:
         full_name = f"{PLACE}.{table.name}"
-        yield f"CREATE TABLE {full_name} ({SQL_COLUMNS}) {definition(table).format()}"
+        needless = [k for k in ddl.defaults(table, _commands(scenario)) if k not in table.properties]
+        yield f"CREATE TABLE {full_name} ({SQL_COLUMNS}) {ddl.definition(table, without=needless).format()}"
         if table.seed_rows:
             rows = row_values(new_row(i, "seed", table) for i in range(table.seed_rows))
             yield f"INSERT INTO {full_name} ({ROWS}) VALUES {rows}"
+
+
+def _commands(scenario: Scenario) -> frozenset[str]:
+    """The commands of the ``write.<command>.…`` properties that its statements are: delete, update, merge."""
+    texts = [sql for s in scenario.operations for sql in statements_of(scenario, s)]
+    return frozenset(c for c in ddl.COMMANDS if any(re.match(rf"\s*{c}\b", sql, re.IGNORECASE) for sql in texts))
 
 
 def statements_of(scenario: Scenario, step: ScenarioStep) -> list[str]:

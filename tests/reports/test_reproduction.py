@@ -291,7 +291,10 @@ def test_a_jar_of_ones_own_takes_the_place_of_the_runtime_alone(
 
 def test_an_issue_says_what_a_name_means_what_was_seen_and_which_request_is_held() -> None:
     text = issue(SCENARIOS["row-ids-renumbered"], seen={"kept-row-id": "row 3 had the id 3 and has 7"})
-    assert "A file that was kept got another first row id. (icequake's name: `kept-row-id`)\n\n  row 3 had" in text
+    assert (
+        "A file that was kept got another first row id. (icequake's name: `kept-row-id`)\n\n  <details><summary>one run of it</summary>\n\n  row 3 had"
+        in text
+    )
     first, *others = SCENARIOS["undelete"].operations
     held = [o.model_copy(update={"nth": 2, "at": "load"}) if o.hold else o for o in (first, *others)]
     second = SCENARIOS["undelete"].model_copy(update={"operations": tuple(held)})

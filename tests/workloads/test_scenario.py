@@ -14,14 +14,14 @@ from checkers.evidence.plan import Plan
 from checkers.evidence.recorder import Recorder
 from checkers.evidence.replace import replace
 from checkers.evidence.runfolder import RunFolder
-from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of
+from checkers.judge.proof import PLANNED, PROBLEMS, Proof, decide, proof_of, strange_ends
 from checkers.judge.releases import newer, surely_has
 from checkers.judge.runfolder import Results, ScenarioOutcome
 from checkers.verdict import Anomaly, Validity, Verdict
 from harness.experiments.prove import ScenarioScript, alone
 from harness.run.errors import RunError
 from nemesis.proxy.board import Board
-from reports.proofs import rows
+from reports.proofs import exit_code, rows
 from workloads.file import scenario
 from workloads.file.anomalies import entries_of
 from workloads.file.mode import AS_USERS, QUICK
@@ -412,6 +412,55 @@ def test_an_error_must_be_of_the_class_and_say_what_the_scenario_says(tmp_path: 
 def test_an_unknown_version_has_no_fix() -> None:
     assert newer("1.12.0", "1.9.2") and not newer("1.9.2", "1.12.0") and not newer("unknown", "1.0")
     assert newer("1.12", "1.12.0") and newer("1.12.0-SNAPSHOT", "1.12") and not newer("1.12.0", "1.12.1")
+
+
+@pytest.mark.parametrize(
+    ("proof", "gone"),
+    [
+        (
+            Proof(
+                "undelete",
+                "not reproduced",
+                ("did not find undelete",),
+                found={"expected-not-found": "It is not there."},
+            ),
+            True,
+        ),
+        (Proof("undelete", "fixed"), True),
+        (Proof("undelete", "reproduced", found={"undelete": "It was seen."}), False),
+        (
+            Proof(
+                "undelete", "not reproduced", found={"lost-commit": "It was seen."}, problems=("update was not held",)
+            ),
+            False,
+        ),
+        (Proof("undelete", "not reproduced", problems=("the commit of update was not held",)), None),
+        (Proof("undelete", "not reproduced", ("replay could not decide: a file is gone",)), None),
+        (Proof("undelete", "not reproduced", ("the run did not come to its end",)), None),
+        (Proof("undelete", "not run", ("no Java",)), None),
+    ],
+)
+def test_a_defect_is_gone_only_if_the_run_tells_so(proof: Proof, gone: bool | None) -> None:
+    s = scenario.parse(FILE)
+    assert proof.gone(s) is gone
+    code, why = exit_code([s], [proof], fixed=True)
+    assert code == {True: 0, False: 1, None: 2}[gone] and "undelete" in why
+    assert exit_code([s], [proof], fixed=False)[0] == (0 if proof.as_said else 1)
+
+
+def test_an_end_that_no_fix_explains_is_said(tmp_path: Path) -> None:
+    """A refusal because of another commit is what a fix may bring; a jar that breaks is not."""
+    s = scenario.parse(FILE)
+    assert list(strange_ends(s, told(tmp_path, s, [0, 1]))) == []
+    (tmp_path / "refused").mkdir()
+    refused = told(tmp_path / "refused", s, [0, 1], "fail")
+    assert list(strange_ends(s, refused)) == []
+    lines = (
+        (tmp_path / "refused" / "history.jsonl").read_text().replace(REFUSED[-1][0], "java.lang.NoClassDefFoundError")
+    )
+    (tmp_path / "history.jsonl").write_text(lines)
+    [said] = strange_ends(s, read(tmp_path / "history.jsonl"))
+    assert said.startswith("delete ended fail (java.lang.NoClassDefFoundError")
 
 
 def test_the_table_counts_and_shows_the_worst() -> None:
