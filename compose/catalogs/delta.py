@@ -51,7 +51,7 @@ GUARDS: Mapping[GuardName, LogStore] = {
         session=CONDITIONAL,
     ),
     "s3-put-if-absent": LogStore(
-        summary="ConditionalLogStore, which takes every refusal for another writer's version",
+        summary="icequake's class ConditionalLogStore on S3A, which takes every refusal for another writer's version",
         promise="one winner for every version, but a writer that lost its reply takes its own version for another's",
         guard="compare-and-swap",
         session=CONDITIONAL | NO_READ_BACK,

@@ -98,7 +98,7 @@ def _scenarios(_: Path) -> Iterator[Row]:
 
     for found in map(read_scenario, scenario.paths([])):
         thread = words.link_label(found.link) if words.is_thread(found.link) else ""
-        yield found.scenario, found.affected, thread, found.shows
+        yield found.scenario, thread, found.affected, found.shows
 
 
 def _models(_: Path) -> Iterator[Row]:
@@ -254,7 +254,7 @@ def _run_row(folder: Any) -> tuple[str, str, str]:
 
 LISTS: dict[str, tuple[Row, Callable[[Path], Iterable[Row]]]] = {
     "workloads": (("workload", "what it does"), _workloads),
-    "scenarios": (("scenario", "affected", "discussed at", "what it shows"), _scenarios),
+    "scenarios": (("scenario", "discussed at", "affected", "what it shows"), _scenarios),
     "models": (("model", "what it asks", "what it must find"), _models),
     "operations": (("operation", "what it does", "its options"), _operations),
     "engines": (("engine", "", "what it is", "it reaches", "its operations"), _engines),

@@ -126,7 +126,9 @@ def rules(scenario: Scenario) -> list[SpecRule]:
 def required(scenario: Scenario) -> str:
     """What must come, in sentences: the rows of each table, that all can be read, and the rules of the specification that are kept."""
     legal, broken = afterwards(scenario), rules(scenario)
-    parts = [
+    promise = not scenario.anomalies and scenario.fixed is None
+    parts = [*ends(scenario)] if promise else []
+    parts += [
         f"table {table} can be read"
         if rows == "unreadable" and table not in legal
         else _rows(table, *legal.get(table, [rows]))

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from checkers.verdict import Anomaly
+from compose.catalogs.delta import GUARDS
 from compose.catalogs.registry import CATALOGS
+from compose.install.delta import DELTA_RELEASES
 from compose.install.releases import Release
 from compose.redaction import Redaction, secrets_of
 from nemesis.faults.fields import FaultFields
@@ -32,11 +34,18 @@ from reports.reproduction.script import (
 from workloads.engines.engine import Engine
 from workloads.engines.engines import ENGINES, SPARK
 from workloads.file.scenario import Scenario, ScenarioStep
-from workloads.tables import DELTA
+from workloads.tables import DELTA, ICEBERG
 
 NOWHERE = "https://iceberg.apache.org/docs/latest/reliability/"
 """The link of a scenario whose anomaly nobody is known to have discussed: what Iceberg promises to concurrent writers."""
 NESSIE_TRACKER = "https://github.com/projectnessie/nessie/issues"
+BOUND_MEANS = {
+    "snapshot": "the version or snapshot that is asked for",
+    "since": "an earlier version, here the first one with rows",
+    "older_than": "the time of the newest snapshot",
+    "time": "a time between the version that is asked for and the next one",
+}
+"""What a statement takes from one before it → what it is."""
 _NTH = {2: "second", 3: "third"}
 
 
@@ -109,11 +118,16 @@ def _affected(scenario: Scenario) -> str:
 def _versions(scenario: Scenario, versions: Mapping[str, str]) -> str:
     own = own_build(versions)
     iceberg = f"{versions.get('iceberg', 'unknown')}{f' ({own})' if own else ''}"
-    lines = [f"* Apache Iceberg {iceberg}, Apache Spark {versions.get('spark', 'unknown')}"]
+    formats, spark = {t.format for t in scenario.tables}, f"Apache Spark {versions.get('spark', 'unknown')}"
+    tables = [f"Apache Iceberg {iceberg}"] if ICEBERG in formats else []
+    tables += [f"Delta Lake {versions.get('delta', next(iter(DELTA_RELEASES)))}"] if DELTA in formats else []
+    lines = [f"* {', '.join([*tables, spark])}"]
     for name in sorted(set(scenario.by_writer) - {SPARK}):
         packages = [p for p in pinned(scenario) if p.startswith(name)]
         lines.append(f"* {getattr(ENGINES[name], 'title', name)}" + (f": {', '.join(packages)}" if packages else ""))
-    return "\n".join([*lines, f"* catalog: {scenario.catalog}"])
+    lines += [f"* catalog: {scenario.catalog}"] if ICEBERG in formats else []
+    lines += [f"* log store: {GUARDS[scenario.guard].summary}"] if DELTA in formats else []
+    return "\n".join(lines)
 
 
 def _steps(scenario: Scenario) -> Iterator[str]:
@@ -123,8 +137,11 @@ def _steps(scenario: Scenario) -> Iterator[str]:
     yield ""
     for n, step in enumerate(scenario.operations, 1):
         engine = scenario.by_writer[step.writer]
-        yield f"{n}. **{step.name}** (writer {step.writer}, {getattr(ENGINES[engine], 'title', 'Spark')}){_waits(step, scenario.catalog)}:"
-        yield from (f"   `{sql}`" for sql in statements_of(scenario, step) or [f"{step.do} {step.value}"])
+        yield f"{n}. **{step.name}** (writer {step.writer}, {getattr(ENGINES[engine], 'title', 'Spark')}){_waits(step, scenario)}:"
+        texts = statements_of(scenario, step) or [f"{step.do} {step.value}"]
+        yield from (f"   `{sql}`" for sql in texts)
+        bound = [name for name in BOUND_MEANS if any(f"{{{name}}}" in sql for sql in texts)]
+        yield from (f"   where `{{{name}}}` is {BOUND_MEANS[name]}" for name in bound)
 
 
 def _told(fault: FaultFields, catalog: str) -> str:
@@ -135,22 +152,26 @@ def _told(fault: FaultFields, catalog: str) -> str:
     return "by an exception" if wire == "thrift" else str(fault.status or 503)
 
 
-def _waits(step: ScenarioStep, catalog: str) -> str:
+def _waits(step: ScenarioStep, scenario: Scenario) -> str:
     """What a step waits for and what strikes it, in words that follow its name."""
+    delta = scenario.table(step).format == DELTA
+    server, catalog = ("object store" if delta else "catalog"), scenario.catalog
     conditions = [f"begins when {_moments(step.after)}"] if step.after else []
-    request = {"commit": "commit", "load": "load of the table"}.get(step.at, f"{step.at} request")
+    request = {"commit": "write of its version" if delta else "commit", "load": "load of the table"}.get(
+        step.at, f"{step.at} request"
+    )
     which = request if step.nth == 1 else f"{_NTH.get(step.nth, f'{step.nth}th')} {request}"
     conditions += [f"its {which} is held until {_moments(step.hold)}"] if step.hold else []
     if step.fault is not None:
         verb, status = step.fault.verb, _told(step.fault, catalog)
         conditions.append(
             {
-                "answer": f"the catalog applies the {which}, and the writer is answered {status}",
-                "reject": f"the catalog never gets the {which}, and the writer is answered {status}",
-                "late": f"the writer is answered {status}, and the catalog gets the {which} afterwards",
+                "answer": f"the {server} applies the {which}, and the writer is answered {status}",
+                "reject": f"the {server} never gets the {which}, and the writer is answered {status}",
+                "late": f"the writer is answered {status}, and the {server} gets the {which} afterwards",
                 "duplicate": f"the {which} is sent twice, and the writer gets the second answer",
-                "drop-reply": f"the catalog applies the {which}, and the connection breaks before the answer",
-                "drop-request": f"the connection breaks before the catalog gets the {which}",
+                "drop-reply": f"the {server} applies the {which}, and the connection breaks before the answer",
+                "drop-request": f"the connection breaks before the {server} gets the {which}",
                 "stale": f"the {which} is answered from before the table's last change, one with an ETag of then by 304",
             }.get(verb, verb)
         )

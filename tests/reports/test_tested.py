@@ -210,7 +210,12 @@ def test_a_promise_has_no_fix_to_expect() -> None:
 
 def part(name: str) -> dict[str, Any]:
     """What a part of a script defines."""
-    found: dict[str, Any] = {"contextlib": contextlib, "json": json, "SimpleNamespace": SimpleNamespace}
+    found: dict[str, Any] = {
+        "contextlib": contextlib,
+        "json": json,
+        "SimpleNamespace": SimpleNamespace,
+        "SHOWN": "ok   ",
+    }
     exec(resources.files("reports").joinpath(f"templates/reproduction/{name}.txt").read_text(), found)
     return found
 
