@@ -96,7 +96,7 @@ def test_a_script_pins_a_release_that_shows_the_defect() -> None:
         (
             "duckdb-502-unreadable",
             "Table t can be read.",
-            "Update ends with an error that leaves it open with TransactionException. Nobody can read table t. The",
+            "Update ends with an error that leaves it open with TransactionException. Spark fails. Nobody can read table t.",
         ),
         ("cached-stale-read", "It must not be that a reader saw a state", "A reader saw a state without a write"),
         (
