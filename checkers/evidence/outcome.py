@@ -54,6 +54,7 @@ NOT_COMMITTED = frozenset(
         "org.apache.spark.sql.AnalysisException",
         "org.apache.spark.sql.catalyst.ExtendedAnalysisException",
         "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
+        "org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException",
         "org.apache.spark.sql.catalyst.parser.ParseException",
         "org.apache.spark.SparkUnsupportedOperationException",
         "TransactionCatalog$NoSuchEndpoint",

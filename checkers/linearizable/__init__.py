@@ -9,6 +9,7 @@ from checkers.linearizable.checker import NONLINEARIZABLE, Linearizable
 from checkers.linearizable.models import MODELS, Model
 from checkers.linearizable.result import Configuration, KeyResult, LinearizableResult
 from checkers.linearizable.search import Limits
+from checkers.linearizable.sidetables import TableNames
 
 __all__ = [
     "MODELS",
@@ -19,6 +20,7 @@ __all__ = [
     "Linearizable",
     "LinearizableResult",
     "Model",
+    "TableNames",
     "UnfitHistory",
     "check_model",
 ]

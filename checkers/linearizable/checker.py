@@ -18,10 +18,11 @@ from typing import Literal, TypedDict
 from checkers.evidence.history import Operation
 from checkers.evidence.replace import replace
 from checkers.linearizable.blackbox import searched
-from checkers.linearizable.calls import Call
+from checkers.linearizable.calls import Call, UnfitHistory
 from checkers.linearizable.result import KeyResult
 from checkers.linearizable.rows import STRICT, IdGroup, Leniency, SeenRows, TableRows, UnknownMeaning
 from checkers.linearizable.search import Limits, SearchResult, search
+from checkers.linearizable.sidetables import judge_names
 from checkers.timeline import explain
 from checkers.timeline.makers import by_strangers
 from checkers.timeline.promise import BLIND_APPEND, ROW_DELTA, isolation, not_known, promise, source_of_blind_append
@@ -90,12 +91,31 @@ class Linearizable(TableChecker):
         if spec is None:
             note = f"{name}: the plan does not describe this table, so its promises are unknown"
             return Part(name, notes=(note,), undecided=True) if unit.ops else None
+        found, said = self._names(unit)
         if unit.explained:
-            return Part(name, stats=LinearizableTable(engine="columns", level=spec.isolation))
+            stats = LinearizableTable(engine="columns", level=spec.isolation)
+            return Part(name, found, said, bool(said), stats)
         table = _Table(spec, unit.ops, self._limits, self.name, *_by_others(unit.timeline))
         table.run()
         notes = tuple(f"{name}: {n}" for n in (*table.notes, *table.remarks))
-        return Part(name, tuple(table.anomalies[:MOST_OF_A_TABLE]), notes, bool(table.notes), table.stats())
+        anomalies = (*found, *table.anomalies[:MOST_OF_A_TABLE])
+        return Part(name, anomalies, (*said, *notes), bool(said or table.notes), table.stats())
+
+    def _names(self, unit: Unit) -> tuple[tuple[Anomaly, ...], tuple[str, ...]]:
+        """Of the side tables beside a table: answers that have no order, and what could not be decided."""
+        try:
+            result = judge_names(unit.ops, self._limits)
+        except UnfitHistory as e:
+            return (), (f"{unit.name}: {e}",)
+        if result is None:
+            return (), ()
+        by_op = {o.op: o for o in unit.ops}
+        found = []
+        for k in result.failures:
+            events = sorted({i for op in k.involved for i in by_op[op].indices})
+            found.append(Anomaly(NONLINEARIZABLE, self.name, unit.name, k.explanation, k.involved, tuple(events)))
+        said = tuple(f"{unit.name}: of the side tables: {k.explanation}" for k in result.undecided)
+        return tuple(found), said
 
 
 def _by_others(t: Timeline | None) -> tuple[tuple[int, ...], frozenset[int] | None]:

@@ -28,6 +28,7 @@ from checkers.selftest import (
     wronglogs,
     wrongmanifests,
     wrongmetadata,
+    wrongnames,
     wrongreads,
     wrongrows,
     wrongschemas,
@@ -52,6 +53,7 @@ PLANT_TABLES = (
         halftransactions,
         swaps,
         wrongengines,
+        wrongnames,
     ),
 )
 """The tables of plants by subject, in the order of the checkers."""

@@ -21,6 +21,7 @@ from harness.writers.slot import SETUP, WriterDied, WriterSlot, WriterTimeout, r
 from workloads.ddl import definition
 from workloads.file.workload import Workload
 from workloads.operations.kind import Statement
+from workloads.operations.side_tables import SideCreate, side_names
 from workloads.tables import COLUMNS, DELTA, SQL_COLUMNS, TableSpec
 
 Pointer = Callable[[str, str, float], str | None]
@@ -41,7 +42,14 @@ def drop_commands(catalog: str, namespace: str, workload: Workload) -> tuple[str
     """The statements that drop the tables and the namespace of a run."""
     catalog = catalog if catalog.isidentifier() else f"`{catalog}`"
     tables = [f"DROP TABLE {catalog}.{namespace}.{t.name} PURGE" for t in workload.tables]
-    return (*tables, f"DROP NAMESPACE {catalog}.{namespace}")
+    asides = [f"DROP TABLE IF EXISTS {catalog}.{namespace}.{name} PURGE" for name in beside(workload)]
+    return (*tables, *asides, f"DROP NAMESPACE {catalog}.{namespace}")
+
+
+def beside(workload: Workload) -> list[str]:
+    """The names that side tables of a run can have; none if no operation makes any."""
+    makes = any(SideCreate.name in (phase.operations or ()) for phase in workload.resolved_phases())
+    return [name for t in workload.tables if makes for name in side_names(t.name)]
 
 
 class RunTables:
@@ -123,6 +131,8 @@ class RunTables:
         for table in self._run.workload.tables:
             if self.place(table) is None:
                 self._dropped(slot, "DROP TABLE {table} PURGE", table.name)
+        for name in beside(self._run.workload):
+            self._dropped(slot, "DROP TABLE IF EXISTS {table} PURGE", name)
         return self._dropped(slot, "DROP NAMESPACE {catalog}.{namespace}", "")
 
     def _dropped(self, slot: WriterSlot, sql: str, table: str) -> bool:

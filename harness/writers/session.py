@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.writers import by_transaction, delta_writes, equality_deletes, two_tables
+from harness.writers import by_transaction, delta_writes, equality_deletes, side_tables, two_tables
 from nemesis.operation_key import OPERATION_KEY
 
 CATALOG_PREFIX = "spark.sql.catalog."
@@ -114,7 +114,7 @@ class Session:
         ``stream-append`` and ``replace-where``, which write to a Delta table (``harness.writers.delta_writes``), nothing;
         ``transfer``, statements on two tables (``harness.writers.two_tables``), how it was committed; ``by-transaction`` the rows of its
         statement, which commits by another endpoint (``harness.writers.by_transaction``); ``equality-delete`` nothing
-        (``harness.writers.equality_deletes``).
+        (``harness.writers.equality_deletes``); ``side-append`` and ``side-read`` what ``harness.writers.side_tables`` says.
 
         Raises:
             ValueError: the action is unknown.
@@ -143,6 +143,10 @@ class Session:
             keys, rows, validated = action["keys"], action["rows"], action["validated"]
             equality_deletes.equality_delete(self._spark, table, keys, rows, validated=validated)
             return []
+        if action["name"] == "side-append":
+            return [(side_tables.append(self._spark, table),)]
+        if action["name"] == "side-read":
+            return side_tables.read(self._spark, table)
         if action["name"] != "remove-orphan-files":
             raise ValueError(f"unknown action {action['name']!r}")
         iceberg, session = self._spark._jvm.org.apache.iceberg.spark, self._spark._jsparkSession

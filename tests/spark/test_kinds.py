@@ -72,6 +72,8 @@ def test_every_kind_means_what_it_says_on_an_altered_table(spark: Any, stack: St
             ("widen-column", {"column": "extra_1"}),
             ("set-property", {"property": "icequake.p0"}),
             ("create-tag", {"tag": "icequake-0", "back": 0}),
+            ("drop-tag", {"tag": "icequake-0"}),
+            ("drop-tag", {"tag": "icequake-0"}),
             ("upgrade", {}),
             ("upgrade", {}),
             *AFTER_THE_COLUMN,

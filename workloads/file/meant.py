@@ -122,7 +122,7 @@ def suggest(word: object, allowed: Iterable[str]) -> str:
     return "" if near is None else f" (did you mean {near}?)"
 
 
-MOST_CHOICES = 60
+MOST_CHOICES = 80
 """Of more names than these, a message that knows what was probably meant does not list all."""
 
 

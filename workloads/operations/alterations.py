@@ -140,6 +140,21 @@ class CreateTag(_Alter):
         return [ancestor(int(value["back"])), tag]
 
 
+class DropTag(_Alter):
+    """``ALTER TABLE … DROP TAG`` of one of these names; no effect if there is none."""
+
+    name = "drop-tag"
+    takes_away = frozenset({"ref"})
+    may_change = frozenset()
+    options = ("tags",)
+
+    def arguments(self, draw: Draw) -> Arguments:
+        return {"tag": f"icequake-{draw.rng.randrange(int(draw.options.get('tags', 8)))}"}
+
+    def statements(self, value: Arguments, op: str, table: TableSpec) -> list[Statement]:
+        return [Statement(f"ALTER TABLE {{table}} DROP TAG IF EXISTS `{_word(value['tag'])}`")]
+
+
 class Upgrade(_Alter):
     """``ALTER TABLE … SET TBLPROPERTIES ('format-version' = '3')``; no effect the second time."""
 
