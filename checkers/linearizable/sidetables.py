@@ -127,9 +127,3 @@ def _named(row: Any) -> bool:
     return (
         isinstance(row, list | tuple) and bool(row) and all(isinstance(x, str) for x in (row if row[-1] else row[:-1]))
     )
-
-
-def _told(creator: str, appends: Sequence[str]) -> str:
-    most = 3
-    newest = f"{', '.join(appends[:most])}{'' if len(appends) <= most else f' and {len(appends) - most} before'}"
-    return f"the table of {creator} with {f'the appends {newest}' if appends else 'no append'}"
