@@ -107,12 +107,14 @@ for options in COMMANDS:
 def main() -> None:
     """Entry point: every error becomes one line and an exit code, never a stack trace."""
     Stopping().install()
-    more_files()
-    code = _main()
     try:
+        more_files()
+        code = _main()
         sys.stdout.flush()
     except BrokenPipeError:
         code = stopping.end_closed_pipe()
+    except KeyboardInterrupt:  # the signal came before the command began, or while its error was said
+        code = stopping.current().report()
     sys.exit(code)
 
 

@@ -37,6 +37,7 @@ class Value:
         what: what such a word is called: ``engine``.
         several: the text has several values, separated by commas.
         folder: a path: of a folder that the command writes into.
+        store: a path: of the folder of all runs, which may not be there.
         written: a path: of a file that the command writes. The keys are those of the JSON that it writes, so that it knows its own;
             ``key=text`` is a key with its value.
     """
@@ -47,6 +48,7 @@ class Value:
     what: str = "value"
     several: bool = False
     folder: bool = False
+    store: bool = False
     written: tuple[str, ...] | None = None
 
     def check_path(self, name: str, path: Path, *, force: bool, command: str = "") -> None:
@@ -56,6 +58,8 @@ class Value:
             force: the user wants it replaced, whatever it is.
             command: the one that was typed.
         """
+        if self.store and path.exists() and not path.is_dir():
+            raise BadArgument(f"{name} {path}: that is a file; give a folder")
         if self.folder:
             check_folder(name, path)
             _check_owner(name, path, command)
@@ -259,7 +263,7 @@ ForceOption = Annotated[
 NoNemesisOption = Annotated[bool, typer.Option("--no-nemesis", help="Inject no faults.")]
 
 
-StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True)]
+StoreOption = Annotated[Path, typer.Option("--store", help="Folder of all runs.", show_default=True), Value(store=True)]
 DEFAULT_STORE = Path("store")
 """The default of ``--store``: a folder of the one in which the command is typed."""
 

@@ -394,6 +394,8 @@ def paths(names: list[str]) -> list[Path]:
     """
     library = {p.stem: p for p in sorted(LIBRARY.glob("*.yaml"))}
     found = []
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise WorkloadError(f"{', '.join(dict.fromkeys(twice))}: named twice; once is enough, and --times repeats all")
     for name in names or list(library):
         path = library.get(name, Path(name))
         if not path.is_file():

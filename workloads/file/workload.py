@@ -341,6 +341,8 @@ def find(name: str) -> Path:
             f"{name} is an engine, not a workload; `icequake run quick --writers {writers}` lets it write"
         )
     library = sorted(p.stem for p in LIBRARY.glob("*.yaml"))
+    if not name:
+        raise WorkloadError(f"the name of the workload is empty; in the library: {', '.join(library)}")
     if path.is_dir():
         raise WorkloadError(
             f"{name} is a folder; give a workload file, or one of the library ({', '.join(library)}); "

@@ -194,6 +194,12 @@ def problems(w: Workload) -> Iterator[Problem]:
                 f"allow: {entry} is in expect, too; keep it in expect if it must be found, in allow if it may be",
             )
     yield from engineproperties.property_problems(w.catalog_properties)
+    if "guard" in w.model_fields_set and w.delta_guard is None:
+        yield (
+            ("guard",),
+            f"guard: no table is a Delta table, whose commits {w.guard} could guard; leave it out, or write format: delta at a table "
+            f"(for this run only: --format delta --guard {w.guard})",
+        )
     yield from _engine_problems(w)
     yield from _backoff_problems(w)
     yield from _nemesis_problems(w)

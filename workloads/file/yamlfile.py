@@ -304,5 +304,9 @@ def read_text(path: Path) -> str:
         raise FileError(
             f"{path}:{line}: not UTF-8 text: byte {e.start + 1} is no part of a character; give a text file, saved as UTF-8"
         ) from None
+    except FileNotFoundError:
+        raise FileError(
+            f"{path}: no such file; its path is relative to {Path.cwd()}, or give an absolute one"
+        ) from None
     except OSError as e:
         raise FileError(f"{path}: cannot be read: {e.strerror}") from None

@@ -18,6 +18,11 @@ WRONG = [
     (["report", "store", "--dry-run"], "store/w/one"),
     (["lake", "add", "store", "--store", "nosuch"], "there is no store {here}/nosuch; `lake init --store DIR` makes one"),
     (["lake", "add", "empty"], "lake add: no run in "),
+    (["run", "", "--dry-run"], "the name of the workload is empty; in the library: atomicity, "),
+    (["run", "quick", "--store", "file", "--dry-run"], "--store {here}/file: that is a file; give a folder"),
+    (["run", "quick", "--catalog", "my.yaml", "--dry-run"], "my.yaml: no such file; its path is relative to {here}, or "),
+    (["prove", "undelete", "undelete", "--dry-run"], "undelete: named twice; once is enough, and --times repeats all"),
+    (["run", "guard.yaml", "--dry-run"], "guard.yaml:2: guard: no table is a Delta table, whose commits local could guard; "),
 ]  # fmt: skip
 
 
@@ -26,6 +31,10 @@ def test_a_mistake_is_answered_with_what_to_type(typed: list[str], said: str, tm
     (tmp_path / "store/w/one").mkdir(parents=True)
     (tmp_path / "store/w/one/plan.yaml").touch()
     (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "guard.yaml").write_text(
+        "workload: mine\nguard: local\ntables: [{name: t}]\nwriters: 1\nlength: {ops: 10}\noperations: {insert: 1}\n"
+    )
     done = inside(*typed, cwd=tmp_path)
     assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stderr
     assert said.format(here=tmp_path) in done.stderr

@@ -59,6 +59,27 @@ app.main()
 """
 
 
+# Both commands cannot do what is asked; the signal comes while they say so.
+WHILE_IT_IS_SAID = """
+import sys
+from harness.cli import app, stopping
+
+app.explain = lambda *_: stopping.signal.raise_signal(stopping.signal.SIGTERM)
+sys.argv = ["icequake", *sys.argv[1:]]
+app.main()
+"""
+
+
+@pytest.mark.parametrize("words", [["check", "/nowhere/store"], ["trend", "--store", "/nowhere/store"]])
+def test_a_signal_while_an_error_is_said_ends_in_one_line(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_IT_IS_SAID, *words], text=True, capture_output=True, env=environment(), cwd=ROOT
+    )
+    assert done.returncode == 143
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "icequake: stopped by SIGTERM; run the same command again"
+
+
 def begun(words: list[str]) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         words,
