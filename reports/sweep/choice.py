@@ -14,7 +14,7 @@ from checkers.evidence.lenient import mapping, mappings
 from checkers.evidence.replace import replace
 from reports.drawing.figures import spread
 from reports.sweep.sentences import SILENCES, listed
-from workloads.file.pasteable import commands_of, typed
+from workloads.file.pasteable import SETS, commands_of, typed
 
 FAILED = "aborted"
 DECIDING = {FAILED: "failed writes", "commits_per_s": "commits a second", "write_p95_ms": "the p95 of writes"}
@@ -26,6 +26,7 @@ LOAD = ("writers", "interval", "swap-latency")
 
 WORTH_SAYING = 0.1
 """Share by which a median must be worse for that to be said of a choice though noise may be its reason."""
+FOR_NEW = "For a new table write the same TBLPROPERTIES (…) at the end of its CREATE TABLE."
 Longer = Callable[[str], str]
 """The command that makes the runs of a sweep anew, each as long as the argument says (``40s``)."""
 
@@ -42,8 +43,8 @@ def choice(c: Comparison, longer: Longer | None = None) -> list[str]:
     out = []
     for group, found in groups.items():
         where = curves.label(group, list(groups))
-        said, best = _choice(c, found)
-        said += _within_noise(c, best, found) + _in_icebergs_words(c, best, found) + _few(c, best, found, longer)
+        said, best, left = _choice(c, found)
+        said += _within_noise(c, best, found) + _in_icebergs_words(c, best, left, found) + _few(c, best, found, longer)
         out.append(f"{where}: {said}" if where else f"{said[:1].upper()}{said[1:]}")
     return out
 
@@ -53,18 +54,22 @@ def in_short(c: Comparison) -> list[str]:
     return [f"{said.partition('. ')[0].removesuffix('.')}." for said in choice(c)]
 
 
-def _in_icebergs_words(c: Comparison, x: Contender | None, points: Sequence[Contender]) -> str:
+def _in_icebergs_words(
+    c: Comparison, x: Contender | None, left: Sequence[Contender], points: Sequence[Contender]
+) -> str:
     """What one types for the values of a chosen point in which others differ, because a sweep's parameters are names of icequake's; then
-    what all points had, without which the choice was not measured."""
-    if x is None:
-        return ""
-    settings = [(k, v) for k, v in x.varied if k not in LOAD]
+    what all points had, without which the choice was not measured. Without a choice, of the values that all points have which are not out."""
+    settings = [(k, v) for k, v in left[0].varied if k not in LOAD] if left else []
+    settings = [(k, v) for k, v in settings if all(curves.value(y, k) == v for y in left)]
     differ = [(k, v) for k, v in settings if any(curves.value(y, k) != v for y in points)]
     ran = commands_of(_kinds(c))
     found = typed(differ, ran)
-    same = [pair for pair in (*_of_file(c), *settings) if pair[0] not in dict(differ)]
+    open_ = {k for y in points for k, _ in y.varied} - dict(settings).keys()
+    same = [pair for pair in (*_of_file(c), *settings) if pair[0] not in {*dict(differ), *open_}]
     alike = f" All points had, too: {'; '.join(every)}." if (every := typed(same, ran)) else ""
-    return f" In Iceberg's words: {'; '.join(found)}.{alike}" if found else ""
+    new = f" {FOR_NEW}" if any(text.startswith(SETS) for text in (*found, *every)) else ""
+    begins = "In Iceberg's words" if x is not None else "What is not out has in common, in Iceberg's words"
+    return f" {begins}: {'; '.join(found)}.{alike}{new}" if found else ""
 
 
 def _of_file(c: Comparison) -> Iterator[tuple[str, str]]:
@@ -145,19 +150,21 @@ def _loads(c: Comparison) -> dict[Contender, list[Contender]]:
     return groups if any(len(found) > 1 for found in groups.values()) else {}
 
 
-def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender | None]:
-    """In words and itself the point to choose, if there is one, and which are out: those with an anomaly, then those that fail more writes than
-    another one, then those that are worse than another one in what is left of :data:`DECIDING` and better in nothing; each by more than noise.
+def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender | None, list[Contender]]:
+    """In words and itself the point to choose, if there is one, then the points that are not out. Out are those with an anomaly, then those
+    that fail more writes than another one, then those that are worse than another one in what is left of :data:`DECIDING` and better in
+    nothing; each by more than noise.
     """
     valid = [x for x in found if c.valid(x) is True]
     out = [f"{_setting(x, found)} ({_why_invalid(c, x)})" for x in found if x not in valid]
     if len(valid) < 2:
         only = f"only {_setting(valid[0], found)} is valid" if valid else "no point is valid"
-        return f"no choice: {only}.{_outs(out)}", None
+        return f"no choice: {only}.{_outs(out)}", None, valid
     if min(len(c.measured(x)) for x in valid) < FEWEST_RUNS:
         return (
             f"no choice: noise. With fewer than {FEWEST_RUNS} runs of a point nothing can be told from it.{_outs(out)}",
             None,
+            [],
         )
     kept = [x for x in valid if not any(_better(c, FAILED, y, x) for y in valid)]
     f = BY_KEY[FAILED]
@@ -182,15 +189,16 @@ def _choice(c: Comparison, found: Sequence[Contender]) -> tuple[str, Contender |
             else ", and worse in nothing that decides"
         )
         verb = "likely" if _on_few(c, found) else "choose"
-        return f"{verb} {_setting(x, found)}: {why}{rest}.{_outs(out)}", x
+        return f"{verb} {_setting(x, found)}: {why}{rest}.{_outs(out)}", x, left
     split = [f"{_setting(x, found)} is {_than(worse[x], found)} and better in another figure" for x in left if worse[x]]
     if split:
-        return f"no choice: {'; '.join(split)}.{_outs(out)}", None
+        return f"no choice: {'; '.join(split)}.{_outs(out)}", None, left
     names = ", ".join(_setting(x, found) for x in left)
     return (
         f"no choice: noise. In {', '.join(DECIDING.values())} the ranges of {names} overlap.{_seeds(c, left)} Longer runs (--time) can narrow "
         f"the ranges, by which a point is chosen here; more seeds only widen them.{_outs(out)}",
         None,
+        left,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 _COMMANDS = ("delete", "update", "merge")
+SETS = "ALTER TABLE t SET TBLPROPERTIES "
+"""How a text begins that sets a table's properties; what follows can stand in a CREATE TABLE."""
 
 
 def _bucketed(n: str) -> str:
@@ -74,5 +76,5 @@ def typed(varied: Sequence[tuple[str, str]], commands: Collection[str] = _COMMAN
     pairs = (
         ", ".join(f"'{name}'='{value}'" for name, value in properties.items()) for properties in each if properties
     )
-    found = [f"ALTER TABLE t SET TBLPROPERTIES ({text})" for text in pairs]
+    found = [f"{SETS}({text})" for text in pairs]
     return [*found, *(text for name, value in last.items() if name in _WORDS and (text := _WORDS[name](value)))]
