@@ -97,10 +97,8 @@ class TableNames(Model):
 
     def describe(self, state: Any) -> str:
         if not isinstance(state, frozenset):
-            return f"the table of {state[0]} with {len(state) - 1} appends" if state else "no table"
-        tables = (
-            f"side{n}: the table of {by} with {len(appends)} appends" for n, by, appends in sorted(state, key=str)
-        )
+            return _told(state[0], [x or "older ones" for x in state[1:]]) if state else "no table"
+        tables = (f"side{n}: {_told(by, appends)}" for n, by, appends in sorted(state, key=str))
         return "; ".join(tables) or "no table"
 
     def words(self, call: Call) -> str:
@@ -127,3 +125,9 @@ def _named(row: Any) -> bool:
     return (
         isinstance(row, list | tuple) and bool(row) and all(isinstance(x, str) for x in (row if row[-1] else row[:-1]))
     )
+
+
+def _told(creator: str, appends: Sequence[str]) -> str:
+    most = 3
+    newest = f"{', '.join(appends[:most])}{'' if len(appends) <= most else f' and {len(appends) - most} before'}"
+    return f"the table of {creator} with {f'the appends {newest}' if appends else 'no append'}"

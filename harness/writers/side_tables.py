@@ -24,7 +24,7 @@ def append(spark: Any, table: str) -> str | None:
 
 def read(spark: Any, table: str) -> list[tuple[str | None, ...]]:
     """One row: the operation that created the table, then those of main's snapshots, the newest first; last None, if the table does not list
-    the parent of the last one, as Nessie does not. No row if there is no such table."""
+    older ones. Nessie lists one snapshot, without its parent; its sequence number says whether it is the first. No row: no such table."""
     try:
         loaded = _load(spark, table)
     except Exception as e:  # Py4JJavaError; py4j is not imported here
@@ -38,7 +38,7 @@ def read(spark: Any, table: str) -> list[tuple[str | None, ...]]:
     while ancestors.hasNext():
         oldest = ancestors.next()
         row.append(oldest.summary().get(OPERATION_KEY))
-    if oldest is not None and oldest.parentId() is not None:
+    if oldest is not None and (oldest.parentId() is not None or oldest.sequenceNumber() > 1):
         row.append(None)
     return [tuple(row)]
 
