@@ -17,7 +17,10 @@ from urllib.parse import unquote
 
 from workloads.file.yamlfile import HIDDEN
 
-SECRET_NAMES = r"secret|passw|passphrase|token|credential|private|authorization|api[-_.]?key|access[.]?key|(^|[._-])(pw|pwd|key|sig|signature)$"
+SECRET_NAMES = (
+    r"secret|passw|passphrase|token|credential|private|authorization|cookie|api[-_.]?key|access[.]?key"
+    r"|(^|[._-])(pw|pwd|key|sig|signature)$"
+)
 """Names of properties, variables and URL parameters whose value is a secret; case is ignored, in Python and in Java."""
 
 SHORTEST_SEARCHED = 8

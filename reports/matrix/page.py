@@ -116,7 +116,8 @@ def of(
             Section("How operations were aborted", "aborts", [_aborts(measured)], "Aborts"),
         ],
         facts=states.facts(header),
-        lead="The first operation (row) reads the table and writes its files; then the second (column) commits; then the first one goes on: "
+        lead="A cell is a pair of operations on one kind of table (mode, format version, isolation level and so on), measured once. "
+        "The first operation (row) reads the table and writes its files; then the second (column) commits; then the first one goes on: "
         "it was held at its commit, or before at its refresh. How a pair ends may depend on the dimensions below. A rule says what holds of "
         "every measured cell that it describes; dimensions that make no difference are left out of it. A frame marks what is not as Iceberg's "
         "code says." + _schemas(measured),

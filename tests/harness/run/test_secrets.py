@@ -183,7 +183,14 @@ def test_what_is_secret_among_properties_is_masked_and_known() -> None:
         "uri": f"jdbc:postgresql://app:{HIDDEN}@db:5432/lake",
     }
     assert {*secrets_of(PROPERTIES)} >= {TOKEN, PASSWORD, WRITTEN} and "false" not in secrets_of(PROPERTIES)
-    for name in ("s3.secret-access-key", "jdbc.password", "credential", "fs.s3a.access.key", "header.Authorization"):
+    for name in (
+        "s3.secret-access-key",
+        "jdbc.password",
+        "credential",
+        "fs.s3a.access.key",
+        "header.Authorization",
+        "header.Cookie",
+    ):
         assert is_secret(name), name
     for name in ("warehouse", "s3.access-key-id", "rest.auth.type", "cache-enabled"):
         assert not is_secret(name), name
