@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from workloads.engines.engines import ENGINES
 from workloads.file.meant import unknown
@@ -23,8 +23,14 @@ def property_problem(key: str) -> str | None:
     return unknown(f"property of {engine.title}", key, allowed)
 
 
-def property_problems(properties: Iterable[str]) -> Iterator[Problem]:
+def property_problems(properties: Mapping[str, str]) -> Iterator[Problem]:
     """What is wrong with the ``catalog_properties`` of a workload or a scenario."""
-    for key in properties:
+    for key, value in properties.items():
+        if "${" in value:
+            yield (
+                ("catalog_properties", key),
+                f"catalog_properties: {key}: variables (${{…}}) are filled in only in a catalog file; write the property there, below spark:, "
+                "and name the file with --catalog (docs/own-catalog.md)",
+            )
         if (message := property_problem(key)) is not None:
             yield (("catalog_properties", key), f"catalog_properties: {message}")

@@ -22,6 +22,7 @@ WRONG = [
     (["run", "quick", "--store", "file", "--dry-run"], "--store {here}/file: that is a file; give a folder"),
     (["run", "quick", "--catalog", "my.yaml", "--dry-run"], "my.yaml: no such file; its path is relative to {here}, or "),
     (["prove", "undelete", "undelete", "--dry-run"], "undelete: named twice; once is enough, and --times repeats all"),
+    (["run", "variable.yaml", "--dry-run"], "variable.yaml:2: catalog_properties: token: variables (${{…}}) are filled in only in a "),
     (["run", "guard.yaml", "--dry-run"], "guard.yaml:2: guard: no table is a Delta table, whose commits local could guard; "),
 ]  # fmt: skip
 
@@ -34,6 +35,10 @@ def test_a_mistake_is_answered_with_what_to_type(typed: list[str], said: str, tm
     (tmp_path / "file").touch()
     (tmp_path / "guard.yaml").write_text(
         "workload: mine\nguard: local\ntables: [{name: t}]\nwriters: 1\nlength: {ops: 10}\noperations: {insert: 1}\n"
+    )
+    (tmp_path / "variable.yaml").write_text(
+        "workload: mine\ncatalog_properties: {token: '${NOWHERE_SET}'}\ntables: [{name: t}]\nwriters: 1\nlength: {ops: 10}\n"
+        "operations: {insert: 1}\n"
     )
     done = inside(*typed, cwd=tmp_path)
     assert done.returncode == 254 and len(done.stderr.splitlines()) == 1, done.stderr
