@@ -273,9 +273,14 @@ def alone(scenario: Scenario) -> bool:
     return any(s.service == "database" for s in scenario.operations)
 
 
+def guard_of(scenario: Scenario) -> str:
+    """What guards its Delta tables; empty if it has none."""
+    return scenario.workload().delta_guard or ""
+
+
 def key_of(scenario: Scenario) -> Key:
-    """The key of its stack: its catalog, and session and cluster if they are not as users have them."""
-    return (scenario.catalog, *scenario.mode.given.values())
+    """The key of its stack: its catalog, session and cluster if they are not as users have them, and what guards its Delta tables."""
+    return (scenario.catalog, *scenario.mode.given.values(), *filter(None, [guard_of(scenario)]))
 
 
 def prove(
@@ -339,8 +344,8 @@ def _on_own(
     supplied = external(user_file.load(Path(catalog)), None, None)
     preflight(supplied)
     writers = max(s.writers for s in scenarios)
-    mode = scenarios[0].mode
-    return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=mode)
+    mode, guard = scenarios[0].mode, guard_of(scenarios[0])
+    return Bench(installation, writers, logs, watcher, catalog=catalog, external=supplied, mode=mode, guard=guard)
 
 
 def _cut_short(folder: runfolder.RunFolder | None) -> bool:
@@ -382,13 +387,23 @@ class _Proving:
         own = [s for s in self.scenarios if key_of(s) == key]
         if catalog in self.own:
             return _on_own(catalog, own, self.installation, logs, self.watcher)
-        mode = own[0].mode
-        if base is not None and (base.catalog, base.mode) == (catalog, mode):
+        mode, guard = own[0].mode, guard_of(own[0])
+        if base is not None and (base.catalog, base.mode, base.guard) == (catalog, mode, guard):
             return contextlib.nullcontext(base)
         many = sum(self.times for s in own if not alone(s)) >= MANY_SCENARIOS
         groups = SCENARIOS_AT_ONCE if many and (base is None or len(base.groups) >= SCENARIOS_AT_ONCE) else 1
         writers = max(s.writers for s in (own if base else self.scenarios))
-        return Bench(self.installation, writers, logs, self.watcher, catalog=catalog, groups=groups, on=base, mode=mode)
+        return Bench(
+            self.installation,
+            writers,
+            logs,
+            self.watcher,
+            catalog=catalog,
+            groups=groups,
+            on=base,
+            mode=mode,
+            guard=guard,
+        )
 
     def go(self, journal: Journal[Proven], stacks: WarmStacks[Bench]) -> list[Proof]:
         """Run the scenarios of one catalog after those of another."""
@@ -417,7 +432,11 @@ class _Proving:
                 hide=stacks.hide,
                 finished=self.report,
             ).go()
-            if self.on is not None or key[0] in self.own:
+            # No other stack uses writers with Delta; the first stack is below the others.
+            guarded = any(guard_of(s) for s in every if key_of(s) == key) and stacks.up[:1] != [
+                u for u in stacks.up if u[0] == key
+            ]
+            if self.on is not None or key[0] in self.own or guarded:
                 stacks.end(key)
         found = last(journal.lines)
         return [found[_key(job)].proof for job in jobs]

@@ -19,6 +19,7 @@ from compose.catalogs import user
 from compose.catalogs.registry import CATALOGS, DEFAULT
 from compose.endpoints import Endpoints
 from compose.external.external import External, Store
+from compose.install import delta
 from compose.install.installation import Installation
 from compose.processes.service import Service
 from compose.processes.watchdog import Watchdog
@@ -28,7 +29,7 @@ from harness.run.run import Run
 from harness.run.settings import WRITER_START_S, Settings, StandingStack, Watcher
 from harness.run.versions import versions
 from harness.run.writer_proxies import WriterProxies
-from harness.writers.driver import launcher
+from harness.writers.driver import direct, launcher
 from harness.writers.slot import WriterSlot, renew
 from nemesis.proxy.board import Board
 from nemesis.proxy.listener import Proxies
@@ -69,7 +70,9 @@ class Bench:
         mode: how Spark runs the writers' statements; default: as on the bench ``on``, or as users run it.
         on: another bench, whose object store, Spark cluster and writers this one uses; the two must not run anything at the same time.
             Only the catalog's servers are started, with an object store beside them if they are in containers, and new drivers if the catalog
-            needs jars that the existing ones lack, or the mode is another one.
+            needs jars that the existing ones lack, or the mode is another one, or the writers know Delta tables.
+        guard: what guards the commits of Delta tables of its runs (:mod:`compose.catalogs.delta`); empty: its writers know none, and a run
+            with such tables starts its own.
 
     Raises (on entry):
         ServiceError, WriterError: a service or a writer does not come up.
@@ -88,12 +91,14 @@ class Bench:
         external: External | None = None,
         docker: bool = False,
         mode: Mode | None = None,
+        guard: str = "",
     ) -> None:
         self._docker = docker
         self.mode: Mode = mode or (AS_USERS if on is None else on.mode)
         self._installation = installation
         self._external = external or External()
         self.catalog = catalog
+        self.guard = guard
         self.writers = writers
         self._count = groups
         self._logs = logs
@@ -137,20 +142,39 @@ class Bench:
             services.start()
             stack.callback(services.stop)
             self.stack = services
-            self.endpoints = replace(services.endpoints, ship_jars=False)  # the cluster is on this machine
-            if self._on is not None and (self._jars, self.mode) == (self._on._jars, self._on.mode):
+            # The cluster is on this machine.
+            self.endpoints = replace(services.endpoints, ship_jars=False, guard=self.guard)
+            own = (self._jars, self.mode, self.guard)
+            if self._on is not None and not self.guard and own == (self._on._jars, self._on.mode, self._on.guard):
                 slots = list(self._on.slots[: self.writers * self._count])
             else:
-                slots = self._launch(stack, run_id, data)
+                slots = self._launch(stack, run_id, data, proxies)
             for g, p in enumerate(proxies):
-                own = slots[g * self.writers : (g + 1) * self.writers]
-                self.groups.append(WriterGroup(p.board, p, self.endpoints, tuple(own), services.services))
+                its = slots[g * self.writers : (g + 1) * self.writers]
+                self.groups.append(WriterGroup(p.board, p, self.endpoints, tuple(its), services.services))
             self._inside = stack.pop_all()
         return self
 
-    def _launch(self, stack: contextlib.ExitStack, run_id: str, data: Path) -> list[WriterSlot]:
-        """Launch drivers; each run gives them a session that uses the proxies."""
-        launch = launcher(self._installation, self.endpoints, run_id=run_id, data=data, logs=self._logs)
+    def _launch(
+        self, stack: contextlib.ExitStack, run_id: str, data: Path, proxies: Sequence[WriterProxies]
+    ) -> list[WriterSlot]:
+        """Launch drivers; each run gives them a session that uses the proxies. Delta tables are not in a catalog, whose properties a session
+        can change: those drivers use the proxies from the start."""
+
+        def front(name: str, endpoints: Endpoints) -> Endpoints:
+            group, n = divmod(int(name.removeprefix("w")), self.writers)
+            return proxies[group](f"w{n}", endpoints)
+
+        if self.guard:
+            delta.ensure(self._installation)
+        launch = launcher(
+            self._installation,
+            self.endpoints,
+            run_id=run_id,
+            data=data,
+            logs=self._logs,
+            front=front if self.guard else direct,
+        )
         slots = []
         for n in range(self.writers * self._count):
             slots.append(slot := WriterSlot(f"w{n}", launch, WRITER_START_S))

@@ -330,15 +330,15 @@ class Run:
         return slots
 
     def _warm(self, proxies: WriterProxies | None) -> tuple[Path, ...]:
-        """The warm writers that this run may use; those of a standing stack keep the session that they were started with, without Delta."""
-        run = self._run
-        if run.workload.delta_guard is not None:
+        """The warm writers that this run may use: those whose sessions guard Delta's commits as the run wants it, if it has such tables."""
+        run, guard = self._run, self._run.workload.delta_guard or ""
+        if guard != ("" if self._standing is None else self._standing.endpoints.guard):
             return ()
         if run.settings.warm:
             # Hadoop's file systems are kept for as long as their JVM lives, with the store's address as the first run saw it.
             supplied = run.external.catalog
             own_io = (CATALOGS[run.workload.catalog] if supplied is None else user.entry(supplied)).own_io
-            moved = own_io and proxies is not None and proxies is not run.settings.writer_proxies
+            moved = (own_io or guard) and proxies is not None and proxies is not run.settings.writer_proxies
             return () if run.workload.clocks or moved else run.settings.warm
         if self._standing is None or proxies is not run.settings.writer_proxies:
             return ()
