@@ -15,6 +15,8 @@ ENGINES_CELL_S = 2.0
 """Of a cell with other engines: 467 in 15 minutes (docs/engine-matrix.md)."""
 SCENARIO_S = 2.9
 """Of a scenario: 200 in 9 minutes 34 seconds (docs/scenarios.md)."""
+DELTA_SCENARIO_S = 10.7
+"""Of one with Delta tables, on a machine with much other work: 140 in 25 minutes (docs/scenarios.md)."""
 MODEL_S = 7.0
 """Of a model of the library: 20 in two or three minutes (docs/model.md)."""
 WARM_RUN_S = 13.2

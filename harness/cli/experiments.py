@@ -204,7 +204,12 @@ class ProveOptions(Options):
         return replace(self, **{self._varied: releases, "names": names, **changes})
 
     def takes(self) -> float:
-        return len(self._each) * (estimates.STACK_S + self.times * len(self._paths) * estimates.SCENARIO_S)
+        from harness.experiments.prove import guard_of
+
+        guards = [guard_of(s) for s in self._scenarios]
+        each = sum(estimates.DELTA_SCENARIO_S if guard else estimates.SCENARIO_S for guard in guards)
+        stacks = len({*guards})  # writers with Delta are started for each guard
+        return len(self._each) * (stacks * estimates.STACK_S + self.times * each)
 
     def execute(self) -> int:
         from workloads.file.scenario import SOFTWARE_TITLES
