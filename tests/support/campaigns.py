@@ -240,6 +240,7 @@ class FakeBench:
     catalog: str = "rest"
     secrets: tuple[str, ...] = ()
     mode: Mode = QUICK
+    guard: str = ""
     groups: Sequence[Any] = (SimpleNamespace(board=None),) * 2
     inside: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
