@@ -59,7 +59,7 @@ class Value:
             command: the one that was typed.
         """
         if self.store and path.exists() and not path.is_dir():
-            raise BadArgument(f"{name} {path}: that is a file; give a folder")
+            raise BadArgument(f"{name} {path}: that is a file; give a folder that can be written")
         if self.folder:
             check_folder(name, path)
             _check_owner(name, path, command)
