@@ -33,6 +33,7 @@ from reports.reproduction.runissue import run_issue
 from reports.reproduction.script import FIXED, script
 from reports.run import stored, stories_view
 from workloads.file import scenario as scenarios
+from workloads.file.order import FREE
 from workloads.file.scenario import Scenario
 
 NOT_SHOWN = "this run did not show it"
@@ -178,6 +179,11 @@ def _issue_of_workload(folder: RunFolder, plan: Plan) -> str:
         made = workload_of(plan, folder)
     except RunError as e:
         raise BadArgument(f"{e}, so nobody could make the run again from an issue") from None
+    order = str((plan.model_extra or {}).get("order", FREE))
+    if not order.startswith(
+        (FREE, "replay")
+    ):  # `free` only records, and what a replay names is a file of its user's disk
+        made = made.model_copy(update={"order": order})
     workload = made.model_dump(mode="json", by_alias=True, exclude_defaults=True, context={WRITTEN: True})
     file = yaml.safe_dump(workload, sort_keys=False, allow_unicode=True, width=100)
     words = ["icequake", "run", f"{plan.workload}.yaml", "--seed", str(plan.seed or 0)]

@@ -211,7 +211,7 @@ def workload_of(plan: Plan, folder: RunFolder) -> Workload:
         "allow": plan.allow,
         "assert": plan.assertions,
         "operations": mix,
-        **{k: more[k] for k in ("stop_when", "seed_own_keys", "backoff", "swap_latency") if k in more},
+        **{k: more[k] for k in ("stop_when", "seed_own_keys", "backoff", "swap_latency", "guard") if k in more},
     }
     plain = len(phases) == 1 and phases[0]["name"] == "main" and phases[0].keys() <= {"name", "length", "operations"}
     fields |= {"length": phases[0]["length"]} if plain else {"phases": phases}

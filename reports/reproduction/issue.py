@@ -215,7 +215,9 @@ def _actual(scenario: Scenario, seen: Mapping[str, str]) -> Iterator[str]:
 
 def _reproduction(scenario: Scenario, release: Release, own: str, typed: str, script: str) -> str:
     file = Path(typed)
-    shown = shlex.quote(file.name if file.is_absolute() else typed)  # the folders of its user's disk are nobody else's
+    # The folders of its user's disk are nobody else's, but a run is found by its folder in the store.
+    last = "/".join(file.parts[-3:]) if re.match(r"\d{8}T", file.name) else file.name  # STORE/NAME/TIME
+    shown = shlex.quote(last if file.is_absolute() else typed)
     if (why := why_not(scenario, release.spark)) is not None:
         # A file of a night only its user has; one of the library comes with icequake.
         said = f"`icequake prove {shown}` shows it. It is no script of its own: {why}."

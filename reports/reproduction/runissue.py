@@ -76,8 +76,9 @@ def _steps(run: Stored, workload: str, command: str) -> Iterator[str]:
     file = f"{run.workload}.yaml"
     yield f"`{command}`, where `{file}` is:"
     yield _fenced("yaml", workload)
+    first = "and `order` mostly" if "\norder: " in f"\n{workload}" else "not"
     yield (
-        "The seed decides which statements and faults come, not which of two writers is first; so it may take several runs, "
+        f"The seed decides which statements and faults come, {first} which of two writers is first; so it may take several runs, "
         "and other seeds show it as well."
     )
 

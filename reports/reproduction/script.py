@@ -67,7 +67,7 @@ def script(scenario: Scenario, versions: Mapping[str, str] | None = None, name: 
     own = own_build(versions or {})
     parts = [
         _about(scenario, release, own, shlex.quote(f"{name or scenario.scenario}.py")),
-        _imports(engines, rest),
+        _imports(engines, rest, installs(scenario, release)),
         _constants(scenario, release),
         _part("steps"),
         *_steps(scenario),
@@ -222,7 +222,7 @@ def _shell(package: str) -> str:
     return f"'{package}'" if "[" in package else package
 
 
-def _imports(engines: set[str], rest: bool) -> str:
+def _imports(engines: set[str], rest: bool, install: str) -> str:
     names = {
         "argparse",
         "contextlib",
@@ -254,15 +254,18 @@ def _imports(engines: set[str], rest: bool) -> str:
     )
     lines += ["from pathlib import Path", "from types import SimpleNamespace"]
     lines += ["from urllib.parse import urlsplit", "from urllib.request import urlopen"] if rest else []
-    lines += [
-        "",
-        *(["import duckdb"] if DUCKDB in engines else []),
-        *(["import pyarrow as pa"] if PYICEBERG in engines else []),
-        "import pyspark",
+    packages = ["import duckdb"] if DUCKDB in engines else []
+    packages += ["import pyarrow as pa"] if PYICEBERG in engines else []
+    packages += ["import pyspark", "from py4j.java_gateway import JavaClass"]
+    packages += ["from pyiceberg.catalog import load_catalog"] if PYICEBERG in engines else []
+    packages += ["from pyspark import SparkContext", "from pyspark.sql import SparkSession"]
+    # Python's own end would be exit code 1, which says that it did not come as written.
+    absent = [
+        "except ImportError as e:",
+        f'    print(f"NOT TESTED: {{e}}: {install}", file=sys.stderr)',
+        "    sys.exit(2)",
     ]
-    lines += ["from py4j.java_gateway import JavaClass"]
-    lines += ["from pyiceberg.catalog import load_catalog"] if PYICEBERG in engines else []
-    return "\n".join([*lines, "from pyspark import SparkContext", "from pyspark.sql import SparkSession"])
+    return "\n".join([*lines, "", "try:", *(f"    {line}" for line in packages), *absent])
 
 
 def _constants(scenario: Scenario, release: Release) -> str:

@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
@@ -392,6 +393,21 @@ def test_the_issue_of_a_failed_run_has_its_workload_its_seed_its_statements_and_
     assert "undelete was not shrunk: no gate." in reproduction(tmp_path, run.path, "issue", print)
 
 
+@pytest.mark.parametrize(
+    ("order", "written", "said"),
+    [("priority(3)", "priority(3)", "and `order` mostly"), ("free", None, "not"), ("replay /home/me/run", None, "not")],
+)
+def test_the_issue_of_a_run_has_the_order_that_its_user_chose(
+    tmp_path: Path, order: str, written: str | None, said: str
+) -> None:
+    run = own_folder(tmp_path)
+    run.plan.write_text(re.sub(r"^order: .*\n", "", run.plan.read_text(), flags=re.MULTILINE) + f"order: {order}\n")
+    text = reproduction(tmp_path, run.path, "issue", print)
+    file = re.search(r"```yaml\n(.*?)\n```", text, re.DOTALL)
+    assert file is not None and parse(file[1]).order == written
+    assert f"statements and faults come, {said} which of two writers is first" in text
+
+
 def test_the_issue_of_a_run_of_a_workload_without_an_anomaly_is_refused(tmp_path: Path) -> None:
     run = own_folder(tmp_path)
     results = json.loads(run.results.read_text())
@@ -435,6 +451,21 @@ def test_the_export_of_a_run_has_its_release_and_what_was_seen(tmp_path: Path) -
         "no folder of a disk"
     )
     assert ":1.11.0" in reproduction(tmp_path, folder, "script", print)
+    in_store = tmp_path / "store" / "undelete" / "20261128T141719.331Z"
+    in_store.parent.mkdir(parents=True)
+    folder.rename(in_store)
+    told = reproduction(tmp_path, in_store, "issue", print)
+    assert "`icequake export store/undelete/20261128T141719.331Z --as script" in told, (
+        "it can be typed beside the store"
+    )
+
+
+def test_a_script_without_its_packages_says_what_to_install_and_tests_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "undelete.py"
+    file.write_text(script(SCENARIOS["undelete"]).replace("import pyspark\n", "import no_such_package\n", 1))
+    done = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "NOT TESTED: No module named 'no_such_package': pip install pyspark==4.1.4\n"
 
 
 def test_a_run_that_was_not_judged_is_to_be_judged_first(tmp_path: Path) -> None:
