@@ -92,7 +92,8 @@ class Shrunk:
         replayed: how often the smallest recording showed the anomaly, as ``3 of 3``; None if it was not tried for that.
         scenario: the scenario file; None if there is none.
         reproduced: how often the scenario was reproduced, as ``3 of 3``.
-        waits: the waits of the scenario, before and after those that are not needed were taken away.
+        waits: the waits of the scenario, before and after those that are not needed were taken away; ``waits_needed``: whether it was tried
+            without each of those that are left.
         not_said: what the scenario does not say of the recording, or why there is none.
         best: the run whose page shows the anomaly.
         rate: how often it shows when the operations are repeated, as ``2 of 900 repetitions``; None: it is not rare.
@@ -118,6 +119,7 @@ class Shrunk:
     scenario: str | None
     reproduced: str | None
     waits: tuple[int, int] | None
+    waits_needed: bool
     not_said: tuple[str, ...]
     recording: str | None
     best: str | None
@@ -214,7 +216,8 @@ def ran(s: Shrunk) -> str:
 def _remaining(s: Shrunk, after: Size) -> list[Block]:
     pairs = [("before", str(s.before)), ("left", str(after))]
     if s.waits:
-        pairs.append(("waits", f"{words.grouped(s.waits[1])} of {words.grouped(s.waits[0])} are needed"))
+        needed = "are needed" if s.waits_needed else "are left; the time ended before it was tried without each of them"
+        pairs.append(("waits", f"{words.grouped(s.waits[1])} of {words.grouped(s.waits[0])} {needed}"))
     columns = [
         TableColumn("operation", terminal="operation", mark="name mono"),
         TableColumn("writer", right=True, terminal="writer"),

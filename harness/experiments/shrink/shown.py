@@ -93,6 +93,7 @@ def shrunk(
         scenario=SCENARIO if found.translation is not None else None,
         reproduced=str(found.tries) if found.translation is not None and found.tries.runs else None,
         waits=found.waits,
+        waits_needed=found.waits_needed,
         not_said=tuple(not_said),
         recording=RECORDING if recording is not None else None,
         best=best,

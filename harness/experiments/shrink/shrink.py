@@ -386,9 +386,11 @@ class Shrink:
                     return Tries(0, 1)
             return self._trials.always(s, self._times)
 
-        fewer: Scenario = reduced(whole, [CONDITIONS], tried).candidate
+        rest = reduced(whole, [CONDITIONS], tried)
+        fewer: Scenario = rest.candidate
         translation = replace(found.translation, scenario=described(fewer, r))
-        return replace(found, translation=translation, waits=(len(conditions(whole)), len(conditions(fewer))))
+        waits = (len(conditions(whole)), len(conditions(fewer)))
+        return replace(found, translation=translation, waits=waits, waits_needed=rest.minimal)
 
     def _about(self, r: Recording, shown: RunFolder, first: Translation | None = None) -> About:
         """What the scenario says beside its steps, from a run that showed the anomaly."""
@@ -436,7 +438,7 @@ class RecordedScenario:
     Attributes:
         source: the recording that it says.
         tries: in how many runs it was reproduced.
-        waits: how many it had, and how many it has.
+        waits: how many it had, and how many it has; ``waits_needed``: whether each of these was tried, and is needed.
         why: why it was not reproduced.
         not_said: why there is none.
     """
@@ -445,6 +447,7 @@ class RecordedScenario:
     source: Recording | None = None
     tries: Tries = NOT_TRIED
     waits: tuple[int, int] | None = None
+    waits_needed: bool = False
     why: str = ""
     not_said: tuple[str, ...] = ()
 

@@ -162,10 +162,27 @@ def test_waits_that_the_anomaly_needs_stay(tmp_path: Path) -> None:
     def held(s: Scenario) -> bool:
         return any(o.hold for o in s.operations) and any(o.after for o in s.operations)
 
-    _, _, _, found = shrink(run, into, ByRule(into, run.folder.path, needs_both, held))
+    one, left, minimal, found = shrink(run, into, ByRule(into, run.folder.path, needs_both, held))
     assert found.translation is not None
     assert found.waits == (2, 2)
     assert "its commit is held until update-register has completed" in found.translation.scenario.description
+
+    def told(found: RecordedScenario) -> str:
+        return render.html(
+            shown.of(shrunk(one, left, minimal, found, proves="prove it", replays="run it", goes_on="on"))
+        )
+
+    assert "2 of 2 are needed" in told(found)
+    # With so many runs the time ends when its scenario was reproduced, and before one of its waits was taken away.
+    short = tmp_path / "short"
+    for runs in range(1, 60):
+        one, left, minimal, found = shrink(
+            run, short, ByRule(short, run.folder.path, needs_both, held), budget=Budget(runs=runs)
+        )
+        if found.waits is not None:
+            break
+    assert found.waits == (2, 2) and not found.waits_needed
+    assert "2 of 2 are left; the time ended before it was tried without each of them" in told(found)
 
 
 def test_a_scenario_that_is_not_reproduced_leaves_the_recording(tmp_path: Path) -> None:
