@@ -251,6 +251,16 @@ def forbids(level: str, anomaly: str) -> bool:
     return level in violated([anomaly])
 
 
+def forbidden(level: str) -> tuple[str, ...]:
+    """The names of all anomalies that a level forbids.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    every = sorted({*WORSE, *(x for names in FORBIDS.values() for x in names)})
+    return tuple(x for x in every if contained(level) and forbids(level, x))
+
+
 def weakest(levels: Iterable[str]) -> tuple[str, ...]:
     """Of some levels, those that imply no other of them, weakest first."""
     these = set(levels)

@@ -146,8 +146,10 @@ def _level(name: str) -> Iterator[str]:
         implied = ", ".join(weaker) + (
             f", and what {'these imply' if len(weaker) > 1 else 'it implies'}" if weaker else "nothing"
         )
-        every = (x for level in sorted(levels.contained(name)) for x in levels.FORBIDS.get(level, ()))
-        forbidden = ", ".join(dict.fromkeys(every))
+        every = levels.forbidden(name)
+        names = [x for x in every if not any(x.startswith(f"{y}-") for y in every)]
+        orders = [s for s in ("-process", "-realtime") if any(x.endswith(s) for x in every)]
+        forbidden = ", ".join(names) + (f"; also with {' or '.join(orders)} behind the name" if orders else "")
         facts = [*_examples(name), ("forbids", forbidden), ("implies", implied)]
         yield from _entry(f"{name}: an isolation level", levels.MEANS[name], facts)
     if name == LINEARIZABLE:

@@ -567,3 +567,14 @@ def test_defects_are_found_and_nothing_where_none_showed(defects: Defects, level
             others = (*Replay().check(e).anomalies, *Reads().check(e).anomalies)
             assert others, (seed, said.anomalies[0].explanation)
     assert found <= set(seen)
+
+
+@pytest.mark.parametrize("level", levels_module.LEVELS)
+def test_a_level_forbids_what_is_forbidden_by_it_or_by_what_it_implies(level: str) -> None:
+    """The two directions in which one looks a name up say the same."""
+    of_level = levels_module.forbidden(level)
+    every = {*levels_module.WORSE, *(x for names in levels_module.FORBIDS.values() for x in names)}
+    of_names = {
+        x for x in every if levels_module.contained(level) & {*levels_module.weakest(levels_module.violated([x]))}
+    }
+    assert {*of_level} == of_names and len(of_level) == len({*of_level})

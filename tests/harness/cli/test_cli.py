@@ -516,6 +516,10 @@ def test_a_level_names_each_anomaly_that_it_forbids_once(tmp_path: Path) -> None
     text = inside("explain", "strict-serializable", cwd=tmp_path).stdout
     forbidden = text.partition("forbids")[2].partition("implies")[0].replace("\n", " ").split(", ")
     assert len(forbidden) > 20 and len({x.strip() for x in forbidden}) == len(forbidden)
+    snapshot = (
+        inside("explain", "snapshot-isolation", cwd=tmp_path).stdout.partition("forbids")[2].partition("implies")[0]
+    )
+    assert {"G-single", "lost-update"} <= {*re.split(r"[\s,;]+", snapshot)}, "as `explain G-single` says"
 
 
 @pytest.mark.parametrize(
