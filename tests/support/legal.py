@@ -28,6 +28,7 @@ from checkers.evidence.proxylog import TRANSACTIONS, AcceptedChange, Carried, Po
 from checkers.evidence.replace import replace
 from checkers.formats.iceberg.records import IcebergCommit as Commit
 from checkers.formats.iceberg.records import IcebergMetadata as Metadata
+from checkers.linearizable.sidetables import KINDS_OF_NAMES
 from checkers.selftest.recorded import TABLE_COMMIT
 from tests.support.simulator import (
     ALTERING,
@@ -365,8 +366,9 @@ def _label(table: Table, value: Arguments, now: int) -> None:
 
 
 def on_iceberg(f: str) -> bool:
-    """Whether a kind can be executed on a table of Iceberg, as the simulated ones are."""
-    return ICEBERG in KINDS[f].formats
+    """Whether a kind can be executed on a table of Iceberg, as the simulated ones are. No side table is simulated, whose answers
+    ``tests/checkers/linearizable/test_side_tables.py`` draws."""
+    return ICEBERG in KINDS[f].formats and f not in KINDS_OF_NAMES
 
 
 def legal(seed: int) -> Evidence:

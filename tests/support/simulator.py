@@ -324,6 +324,10 @@ class Table:
             if value["tag"] in self.refs or not main:
                 raise Refused("the tag is there already, or main has no snapshot")
             self.refs = {**self.refs, value["tag"]: main[min(value["back"], len(main) - 1)]}
+        elif f == "drop-tag":
+            if value["tag"] not in self.refs:
+                return  # IF EXISTS: there is nothing to commit
+            self.refs = {name: s for name, s in self.refs.items() if name != value["tag"]}
         elif (value["column"] in names) == (f == "add-column") or value.get("to") in names:
             raise Refused("the column is there already, or is not")
         else:
