@@ -7,6 +7,7 @@ import ast
 import contextlib
 import importlib.metadata
 import json
+import signal
 import os
 import re
 import shutil
@@ -84,6 +85,15 @@ def test_a_test_of_rows_says_what_was_expected_and_what_was_found(capsys: pytest
     assert absent == "right ids in t: expected [0], found [0]; the defect is [0, 1]"
     assert not check("delete", "fails", "acknowledged")
     assert capsys.readouterr().out == "WRONG delete: fails, expected acknowledged\n"
+
+
+def test_a_signal_that_came_in_a_block_that_fails_is_not_lost() -> None:
+    """Java ends by the signal that the script waits with, so the block fails."""
+    run = part("run")
+    run["signal"] = signal
+    with pytest.raises(KeyboardInterrupt), run["undisturbed"]():
+        signal.raise_signal(signal.SIGINT)
+        raise ConnectionRefusedError
 
 
 def played(
