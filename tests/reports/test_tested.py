@@ -7,10 +7,10 @@ import ast
 import contextlib
 import importlib.metadata
 import json
-import signal
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers.linearizable import Linearizable
+from harness.writers import side_tables as written
 from tests.support.drawing import Drawing
+from workloads.operations import side_tables as kinds_of_side_tables
 
 Story = str
 """Events, separated by commas: ``a create 0`` is an operation, ``a( create 0`` and ``a)`` are its two ends. ``> x y``: its result.
@@ -205,3 +207,8 @@ def test_as_an_oracle_that_tries_every_order(seed: int) -> None:
 def test_the_oracle_meets_both() -> None:
     said = [has_order(drawn(Random(seed))) for seed in range(300)]
     assert 30 < said.count(False) < 270
+
+
+def test_the_property_that_names_a_tables_creator_is_written_and_read_by_one_name() -> None:
+    """A writer's side imports nothing of the kinds, so each has the name."""
+    assert written.CREATED_BY == kinds_of_side_tables.CREATED_BY
